@@ -1,0 +1,5 @@
+#include <cstdio>
+
+#include "core/base/version.h"
+
+int main() { std::printf("octachoron %s\n", octachoron::version()); }

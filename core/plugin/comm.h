@@ -1,0 +1,42 @@
+#pragma once
+/// C++ face of a comm plugin. All calls throw Error where the plugin reports one.
+#include <span>
+#include <string>
+
+#include "core/plugin/device.h"
+
+namespace octachoron {
+
+class Communicator {
+ public:
+  /// \throws Error(usage) if the plugin needs another device than `device`
+  Communicator(PluginLibrary library, const oct_host& host, int mpi_communicator, Device& device);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  const PluginLibrary& library() const { return library_; }
+  std::string name() const { return library_.info().name; }
+
+  /// Collective over `ranks` (of the run); \return the group's id
+  int create_group(std::span<const int> ranks, const std::string& purpose);
+  std::int64_t workspace(const oct_message& message) const;
+  void enqueue(const oct_message& message, const void* send, void* receive, void* workspace, oct_lane* lane) {
+    check(table().enqueue(handle_, &message, send, receive, workspace, lane), "enqueue");
+  }
+  oct_comm_counters counters(int group, bool reset);
+  bool is_concurrent() const;
+  std::string poll_error();
+  std::string pending();  ///< what the lanes wait for; empty if nothing or unknown
+  void abort() noexcept;
+  void check(oct_status status, const char* what) const {
+    if (status != OCT_OK) library_.check(status, what);
+  }
+
+ private:
+  const oct_comm_table& table() const { return library_.table<oct_comm_table>(); }
+  PluginLibrary library_;
+  oct_comm* handle_ = nullptr;
+};
+
+}  // namespace octachoron

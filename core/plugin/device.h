@@ -1,0 +1,90 @@
+#pragma once
+/// C++ face of a device plugin. All calls throw Error where the plugin reports one.
+#include <span>
+#include <string>
+
+#include "core/plugin/library.h"
+
+namespace octachoron {
+
+class Device {
+ public:
+  Device(PluginLibrary library, const oct_host& host, const oct_device_options& options);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const PluginLibrary& library() const { return library_; }
+  std::string name() const { return library_.info().name; }
+  oct_device_properties properties() const;
+  const oct_device_table& table() const { return library_.table<oct_device_table>(); }
+  oct_device* handle() const { return handle_; }
+
+  oct_support query(const oct_operation& operation) const;
+  int prepare(const oct_operation& operation);
+  void enqueue(int id, void* const* pointers, oct_lane* lane) {
+    check(table().enqueue(handle_, id, pointers, lane), "enqueue");
+  }
+  void copy(void* to, const void* from, std::size_t bytes, oct_lane* lane) {
+    check(table().copy(handle_, to, from, bytes, lane), "copy");
+  }
+  void stamp(oct_lane* lane, double* seconds) { check(table().stamp(handle_, lane, seconds), "stamp"); }
+  void synchronize() { check(table().synchronize(handle_), "synchronize"); }
+  /// Empty if nothing went wrong since the last call.
+  std::string poll_error();
+  void check(oct_status status, const char* what) const {
+    if (status != OCT_OK) library_.check(status, what);
+  }
+
+ private:
+  PluginLibrary library_;
+  oct_device* handle_ = nullptr;
+};
+
+/// Memory, lanes and events of a device, released with the object. The device must outlive them.
+class DeviceMemory {
+ public:
+  DeviceMemory(Device& device, oct_memory_kind kind, std::size_t bytes);
+  ~DeviceMemory();
+  DeviceMemory(DeviceMemory&& other) noexcept;
+  DeviceMemory(const DeviceMemory&) = delete;
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  Device* device_;
+  oct_memory_kind kind_;
+  std::size_t bytes_;
+  void* data_ = nullptr;
+};
+
+class DeviceLane {
+ public:
+  DeviceLane(Device& device, const std::string& name, int priority);
+  ~DeviceLane();
+  DeviceLane(DeviceLane&& other) noexcept;
+  DeviceLane(const DeviceLane&) = delete;
+  oct_lane* handle() const { return handle_; }
+
+ private:
+  Device* device_;
+  oct_lane* handle_ = nullptr;
+};
+
+class DeviceEvent {
+ public:
+  explicit DeviceEvent(Device& device);
+  ~DeviceEvent();
+  DeviceEvent(DeviceEvent&& other) noexcept;
+  DeviceEvent(const DeviceEvent&) = delete;
+  void record(oct_lane* lane) { device_->check(device_->table().event_record(device_->handle(), handle_, lane), "event_record"); }
+  void wait(oct_lane* lane) const { device_->check(device_->table().event_wait(device_->handle(), handle_, lane), "event_wait"); }
+  bool past() const;
+  void synchronize() const;
+
+ private:
+  Device* device_;
+  oct_event* handle_ = nullptr;
+};
+
+}  // namespace octachoron
