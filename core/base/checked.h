@@ -13,7 +13,11 @@ inline std::int64_t checked_product(std::int64_t a, std::int64_t b) {
   return product;
 }
 
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-constexpr std::int64_t round_up(std::int64_t a, std::int64_t multiple) { return ceil_div(a, multiple) * multiple; }
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+constexpr std::int64_t round_up(std::int64_t a, std::int64_t multiple) {
+  return ceil_div(a, multiple) * multiple;
+}
 
 }  // namespace octachoron

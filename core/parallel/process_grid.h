@@ -1,6 +1,7 @@
 #pragma once
 /// ProcessGrid: a named Cartesian layout of ranks, an object that is passed down and never a global.
-/// Peers are spoken of by axis, never by global rank. Rank = tp + TP*(cp + CP*(dp + DP*pp)): TP neighbours are closest.
+/// Peers are spoken of by axis, never by global rank. Rank = tp + TP*(cp + CP*(dp + DP*pp)): TP neighbours
+/// are closest.
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -29,7 +30,9 @@ struct AxisSet {
     return a;
   }
 };
-constexpr AxisSet operator|(Axis a, Axis b) { return AxisSet(a) | AxisSet(b); }
+constexpr AxisSet operator|(Axis a, Axis b) {
+  return AxisSet(a) | AxisSet(b);
+}
 
 std::string to_string(AxisSet axes);  ///< "dp x cp"
 

@@ -1,7 +1,7 @@
 /// \file
-/// The whole contract between Octachoron and a plugin: C types only. No STL type, exception or ownership crosses it;
-/// the only MPI value is an MPI_Fint for comm plugins that use MPI. Tables only grow at their end: test a slot by
-/// struct_size *and* null. The signatures of the operations are in operations.h.
+/// The whole contract between Octachoron and a plugin: C types only. No STL type, exception or ownership
+/// crosses it; the only MPI value is an MPI_Fint for comm plugins that use MPI. Tables only grow at their
+/// end: test a slot by struct_size *and* null. The signatures of the operations are in operations.h.
 #ifndef OCTACHORON_PLUGIN_ABI_H
 #define OCTACHORON_PLUGIN_ABI_H
 #include <stddef.h>
@@ -38,7 +38,8 @@ typedef struct oct_host {
   oct_status (*allgather)(void* user, const void* send, void* receive, size_t bytes);
 } oct_host;
 
-/* ---------------------------------------------------------------- device ---------------------------------------- */
+/* ---------------------------------------------------------------- device
+ * ---------------------------------------- */
 
 typedef struct oct_device oct_device; /* opaque, owned by the plugin */
 typedef struct oct_lane oct_lane;     /* an in-order queue: a CUDA stream, a thread on the CPU */
@@ -54,9 +55,9 @@ typedef enum oct_native_type { OCT_NATIVE_NONE = 0, OCT_NATIVE_CUDA_STREAM = 1 }
 
 typedef struct oct_device_options {
   size_t struct_size;
-  int32_t threads;     /* of compute operations; >= 1 */
-  int32_t dry;         /* 1: touch no device; only properties and query will be called */
-  const char* tuning;  /* folder of algorithm choices, or null */
+  int32_t threads;    /* of compute operations; >= 1 */
+  int32_t dry;        /* 1: touch no device; only properties and query will be called */
+  const char* tuning; /* folder of algorithm choices, or null */
 } oct_device_options;
 
 typedef struct oct_device_properties {
@@ -78,7 +79,8 @@ typedef struct oct_support {
   char reason[160];    /* why not, if not supported */
 } oct_support;
 
-/// All device work is enqueued on a lane; no call but synchronize, event_synchronize and copies by the host blocks.
+/// All device work is enqueued on a lane; no call but synchronize, event_synchronize and copies by the host
+/// blocks.
 typedef struct oct_device_table {
   size_t struct_size;
   oct_status (*create)(const oct_host* host, const oct_device_options* options, oct_device** out);
@@ -87,7 +89,8 @@ typedef struct oct_device_table {
 
   oct_status (*allocate)(oct_device*, int32_t memory_kind, size_t bytes, void** out);
   void (*release)(oct_device*, int32_t memory_kind, void* memory);
-  /// Memory of kind PEER for other processes of the node: `handle` is copied between ranks as bytes. Optional.
+  /// Memory of kind PEER for other processes of the node: `handle` is copied between ranks as bytes.
+  /// Optional.
   oct_status (*export_memory)(oct_device*, void* memory, void* handle, size_t handle_bytes);
   oct_status (*import_memory)(oct_device*, const void* handle, size_t handle_bytes, void** out);
   void (*close_memory)(oct_device*, void* imported);
@@ -106,7 +109,8 @@ typedef struct oct_device_table {
 
   /// Pure: needs no memory, no lane and, with `dry`, no device.
   oct_status (*query)(oct_device*, const oct_operation*, oct_support* out);
-  /// May be slow (compiles, measures, packs). Equal descriptions may share an id. Ids live as long as the device.
+  /// May be slow (compiles, measures, packs). Equal descriptions may share an id. Ids live as long as the
+  /// device.
   oct_status (*prepare)(oct_device*, const oct_operation*, int32_t* id);
   /// pointers: one per operand of the description (null where absent), then the workspace.
   oct_status (*enqueue)(oct_device*, int32_t id, void* const* pointers, oct_lane*);
@@ -117,7 +121,8 @@ typedef struct oct_device_table {
   /// Writes the device's clock, in seconds, when the lane gets there; readable after a synchronisation.
   oct_status (*stamp)(oct_device*, oct_lane*, double* seconds);
 
-  /// Flags in device or imported memory, for ordering between processes: set to the epoch; wait until at least it. Optional.
+  /// Flags in device or imported memory, for ordering between processes: set to the epoch; wait until at
+  /// least it. Optional.
   oct_status (*signal)(oct_device*, oct_lane*, uint32_t* flag, const uint32_t* epoch);
   oct_status (*await)(oct_device*, oct_lane*, const uint32_t* flag, const uint32_t* epoch);
 
@@ -132,15 +137,17 @@ typedef struct oct_device_table {
   oct_status (*poll_error)(oct_device*, char* text, size_t bytes);
 } oct_device_table;
 
-/* ---------------------------------------------------------------- comm ------------------------------------------ */
+/* ---------------------------------------------------------------- comm
+ * ------------------------------------------ */
 
 typedef struct oct_comm oct_comm; /* opaque, owned by the plugin */
 
 typedef enum oct_reduction { OCT_SUM = 0, OCT_MAX = 1 } oct_reduction;
 
-/// One collective or transfer. `count` is in elements of `dtype`: the length of what each rank gives (all-gather,
-/// all-reduce, send, receive, broadcast) or gets (reduce-scatter). An all-gather stacks in group order. After an
-/// all-reduce all members hold equal bits. The order of summation depends on group size and count only.
+/// One collective or transfer. `count` is in elements of `dtype`: the length of what each rank gives
+/// (all-gather, all-reduce, send, receive, broadcast) or gets (reduce-scatter). An all-gather stacks in group
+/// order. After an all-reduce all members hold equal bits. The order of summation depends on group size and
+/// count only.
 typedef struct oct_message {
   size_t struct_size;
   int32_t kind;      /* OCT_ALL_GATHER ... OCT_RECEIVE of oct_op */
@@ -160,8 +167,8 @@ typedef struct oct_comm_host {
   oct_device* device;
 } oct_comm_host;
 
-/// Traffic of one group since the last reset, of this rank. Bytes on the wire are those of a ring: (n-1)/n of the whole
-/// vector for all-gather and reduce-scatter, twice that for all-reduce.
+/// Traffic of one group since the last reset, of this rank. Bytes on the wire are those of a ring: (n-1)/n of
+/// the whole vector for all-gather and reduce-scatter, twice that for all-reduce.
 typedef struct oct_comm_counters {
   size_t struct_size;
   int64_t calls;
@@ -173,19 +180,21 @@ typedef struct oct_comm_table {
   const char* device; /* the device it needs, or "any" */
   oct_status (*create)(const oct_comm_host* host, oct_comm** out);
   void (*destroy)(oct_comm*);
-  /// Collective over the members (ranks of the run, in group order, this rank among them), in the same order on all of
-  /// them. Groups of different purpose never match each other, even with equal members.
+  /// Collective over the members (ranks of the run, in group order, this rank among them), in the same order
+  /// on all of them. Groups of different purpose never match each other, even with equal members.
   oct_status (*group_create)(oct_comm*, const int32_t* ranks, int32_t n, const char* purpose, int32_t* group);
   /// Bytes of device workspace the message needs; 0 for most.
   oct_status (*query)(oct_comm*, const oct_message*, int64_t* workspace_bytes);
   /// In lane order. The lane is past it when the result is there and the input may be overwritten.
-  oct_status (*enqueue)(oct_comm*, const oct_message*, const void* send, void* receive, void* workspace, oct_lane*);
+  oct_status (*enqueue)(oct_comm*, const oct_message*, const void* send, void* receive, void* workspace,
+                        oct_lane*);
   /// Sends and receives between the two calls are one exchange that cannot deadlock within itself.
   oct_status (*exchange_begin)(oct_comm*, oct_lane*);
   oct_status (*exchange_end)(oct_comm*, oct_lane*);
   oct_status (*register_buffer)(oct_comm*, void* memory, size_t bytes); /* optional */
   int32_t (*is_capturable)(oct_comm*);                                  /* may stand in a graph */
-  /// Whether lanes of different groups may be in flight at the same time; 0: the engine chains them in program order.
+  /// Whether lanes of different groups may be in flight at the same time; 0: the engine chains them in
+  /// program order.
   int32_t (*is_concurrent)(oct_comm*);
   oct_status (*counters)(oct_comm*, int32_t group, int32_t reset, oct_comm_counters* out);
   oct_status (*poll_error)(oct_comm*, char* text, size_t bytes);
@@ -195,7 +204,8 @@ typedef struct oct_comm_table {
   void (*describe_pending)(oct_comm*, char* text, size_t bytes);
 } oct_comm_table;
 
-/* ---------------------------------------------------------------- precision ------------------------------------- */
+/* ---------------------------------------------------------------- precision
+ * ------------------------------------- */
 
 typedef struct oct_recipe oct_recipe; /* opaque, owned by the plugin */
 
@@ -212,8 +222,16 @@ typedef enum oct_storage {
 typedef enum oct_pass { OCT_FPROP = 0, OCT_DGRAD = 1, OCT_WGRAD = 2 } oct_pass;
 typedef enum oct_operand_role { OCT_INPUT = 0, OCT_WEIGHT = 1, OCT_GRAD_OUTPUT = 2 } oct_operand_role;
 typedef enum oct_granularity { OCT_PER_TENSOR = 0, OCT_PER_ROW = 1, OCT_PER_BLOCK = 2 } oct_granularity;
-typedef enum oct_scale_type { OCT_SCALE_F32 = 0, OCT_SCALE_POWER_OF_TWO = 1, OCT_SCALE_E8M0 = 2 } oct_scale_type;
-typedef enum oct_scale_source { OCT_SCALE_HISTORY = 0, OCT_SCALE_CURRENT = 1, OCT_SCALE_CONSTANT = 2 } oct_scale_source;
+typedef enum oct_scale_type {
+  OCT_SCALE_F32 = 0,
+  OCT_SCALE_POWER_OF_TWO = 1,
+  OCT_SCALE_E8M0 = 2
+} oct_scale_type;
+typedef enum oct_scale_source {
+  OCT_SCALE_HISTORY = 0,
+  OCT_SCALE_CURRENT = 1,
+  OCT_SCALE_CONSTANT = 2
+} oct_scale_source;
 typedef enum oct_rounding { OCT_NEAREST_EVEN = 0, OCT_STOCHASTIC = 1 } oct_rounding;
 
 /// One operand of one pass of one GEMM of the model.
@@ -228,48 +246,51 @@ typedef struct oct_quant_query {
 /// QuantSpec: how that operand enters the GEMM.
 typedef struct oct_quant_spec {
   size_t struct_size;
-  int32_t quantized;   /* 0: not quantised, in the storage type; `reason` says why */
-  int32_t format;      /* oct_dtype: OCT_E4M3, OCT_E5M2 */
-  int32_t granularity; /* oct_granularity */
+  int32_t quantized;                 /* 0: not quantised, in the storage type; `reason` says why */
+  int32_t format;                    /* oct_dtype: OCT_E4M3, OCT_E5M2 */
+  int32_t granularity;               /* oct_granularity */
   int32_t block_rows, block_columns; /* of OCT_PER_BLOCK: 1 x N or N x M */
-  int32_t scale_type;   /* oct_scale_type */
-  int32_t scale_source; /* oct_scale_source */
-  float constant;       /* the scale, for OCT_SCALE_CONSTANT */
-  uint32_t amax_axes;   /* bit a: amax is reduced over Axis a (tp 0, cp 1, dp 2, pp 3) */
-  int32_t history;      /* steps of the amax window */
-  int32_t margin;       /* powers of two */
-  int32_t rounding;     /* oct_rounding */
+  int32_t scale_type;                /* oct_scale_type */
+  int32_t scale_source;              /* oct_scale_source */
+  float constant;                    /* the scale, for OCT_SCALE_CONSTANT */
+  uint32_t amax_axes;                /* bit a: amax is reduced over Axis a (tp 0, cp 1, dp 2, pp 3) */
+  int32_t history;                   /* steps of the amax window */
+  int32_t margin;                    /* powers of two */
+  int32_t rounding;                  /* oct_rounding */
   int32_t fast_accumulation;
   char reason[128]; /* if not quantised: why, in the words of the table printed at start */
 } oct_quant_spec;
 
 typedef struct oct_precision_table {
   size_t struct_size;
-  /// options: lines "key=value" of [precision] (names without the section) and of [plugin.NAME] (names with it).
-  /// An unknown or wrong value: OCT_INVALID_ARGUMENT, last_error names it.
+  /// options: lines "key=value" of [precision] (names without the section) and of [plugin.NAME] (names with
+  /// it). An unknown or wrong value: OCT_INVALID_ARGUMENT, last_error names it.
   oct_status (*create)(const oct_host* host, const char* options, oct_recipe** out);
   void (*destroy)(oct_recipe*);
   int32_t (*storage)(oct_recipe*, int32_t role); /* oct_dtype of an oct_storage */
   oct_status (*spec)(oct_recipe*, const oct_quant_query*, oct_quant_spec* out);
-  /// Optional, on the host between steps: the scale of one tensor from its history, newest first; amax is history[0].
-  oct_status (*update)(oct_recipe*, int64_t step, const float* history, int32_t length, float format_max, float* scale);
+  /// Optional, on the host between steps: the scale of one tensor from its history, newest first; amax is
+  /// history[0].
+  oct_status (*update)(oct_recipe*, int64_t step, const float* history, int32_t length, float format_max,
+                       float* scale);
   /// Optional, own checkpoint state: bytes, and copies in and out.
   int64_t (*state_bytes)(oct_recipe*);
   oct_status (*save_state)(oct_recipe*, void* out);
   oct_status (*load_state)(oct_recipe*, const void* in, int64_t bytes);
 } oct_precision_table;
 
-/* ---------------------------------------------------------------- plugin ---------------------------------------- */
+/* ---------------------------------------------------------------- plugin
+ * ---------------------------------------- */
 
 typedef struct oct_plugin {
   uint32_t abi_major, abi_minor; /* first, forever: readable at any version */
   size_t struct_size;
   int32_t family; /* oct_family */
   const char* name;
-  const char* version;           /* the plugin's own */
-  const char* build;             /* compiler and libraries: printed, never compared between versions */
+  const char* version;             /* the plugin's own */
+  const char* build;               /* compiler and libraries: printed, never compared between versions */
   const char* (*last_error)(void); /* of the calling thread; valid until the next call on it */
-  const void* table;             /* oct_device_table, oct_comm_table or oct_precision_table, by family */
+  const void* table;               /* oct_device_table, oct_comm_table or oct_precision_table, by family */
 } oct_plugin;
 
 /// The one exported symbol. Must not allocate, must not touch MPI or a device.

@@ -77,8 +77,12 @@ class DeviceEvent {
   ~DeviceEvent();
   DeviceEvent(DeviceEvent&& other) noexcept;
   DeviceEvent(const DeviceEvent&) = delete;
-  void record(oct_lane* lane) { device_->check(device_->table().event_record(device_->handle(), handle_, lane), "event_record"); }
-  void wait(oct_lane* lane) const { device_->check(device_->table().event_wait(device_->handle(), handle_, lane), "event_wait"); }
+  void record(oct_lane* lane) {
+    device_->check(device_->table().event_record(device_->handle(), handle_, lane), "event_record");
+  }
+  void wait(oct_lane* lane) const {
+    device_->check(device_->table().event_wait(device_->handle(), handle_, lane), "event_wait");
+  }
   bool past() const;
   void synchronize() const;
 

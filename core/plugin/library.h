@@ -27,11 +27,12 @@ class PluginLibrary {
   template <class Table, class Member>
   bool has(Member Table::*member) const {
     const auto& table = this->table<Table>();
-    const auto end = reinterpret_cast<const char*>(&(table.*member) + 1) - reinterpret_cast<const char*>(&table);
+    const auto end =
+        reinterpret_cast<const char*>(&(table.*member) + 1) - reinterpret_cast<const char*>(&table);
     return table.struct_size >= std::size_t(end) && table.*member != nullptr;
   }
-  /// \throws Error naming the plugin, `what` and the plugin's own text. Comm errors lead to exit 6, wrong arguments to 2,
-  /// internal errors to 1, others to 3
+  /// \throws Error naming the plugin, `what` and the plugin's own text. Comm errors lead to exit 6, wrong
+  /// arguments to 2, internal errors to 1, others to 3
   void check(oct_status status, const char* what) const;
 
  private:
@@ -39,7 +40,8 @@ class PluginLibrary {
   const oct_plugin* info_ = nullptr;
 };
 
-/// Where plugins are looked for: `plugin_path` (folders by ':'), then the build tree or prefix of the running program.
+/// Where plugins are looked for: `plugin_path` (folders by ':'), then the build tree or prefix of the running
+/// program.
 std::vector<std::string> plugin_folders(const std::string& plugin_path);
 
 /// The file of a plugin given by NAME ([a-z0-9-]+) or path (contains '/').

@@ -1,12 +1,13 @@
 /// \file
 /// The closed, versioned set of operations, their operands and attributes. Part of the plugin ABI (C only).
 ///
-/// Every operand is a row-major matrix with a pitch. Letters: T tokens of the rows at hand (row t = sequence b * S + s
-/// of the micro-batch), S sequence, H hidden, V vocabulary rows of this rank, N heads, K key/value heads, D head size.
-/// "x?" may be absent (rows 0, pointer null). "-> y" is written; "<> y" is written, or also read where `accumulate`
-/// is 1 (y += result). Types: what an operand list does not say is the type of the first operand; statistics carry the
-/// storage type of statistics; scalars of the step are F64; token ids are I32, -1 in targets means ignored.
-/// Sums over tokens, columns and rows run in at least FP32; an operation's result must not depend on its thread count.
+/// Every operand is a row-major matrix with a pitch. Letters: T tokens of the rows at hand (row t = sequence
+/// b * S + s of the micro-batch), S sequence, H hidden, V vocabulary rows of this rank, N heads, K key/value
+/// heads, D head size. "x?" may be absent (rows 0, pointer null). "-> y" is written; "<> y" is written, or
+/// also read where `accumulate` is 1 (y += result). Types: what an operand list does not say is the type of
+/// the first operand; statistics carry the storage type of statistics; scalars of the step are F64; token ids
+/// are I32, -1 in targets means ignored. Sums over tokens, columns and rows run in at least FP32; an
+/// operation's result must not depend on its thread count.
 #ifndef OCTACHORON_PLUGIN_OPERATIONS_H
 #define OCTACHORON_PLUGIN_OPERATIONS_H
 #include <stddef.h>
@@ -28,46 +29,56 @@ typedef enum oct_dtype {
 } oct_dtype;
 
 typedef enum oct_op {
-  OCT_FILL = 1,    /* -> out; f0 value */
-  OCT_COPY = 2,    /* in -> out: converts the type, rounds to nearest even; same rows and columns */
-  OCT_ADD = 3,     /* a, b, bias? -> out: out = a + b (+ bias [1,C] on every row); out may be a or b */
-  OCT_GEMM = 4,    /* a, b, a_scale?, b_scale?, bias? <> d [m,n]: d = op(a) op(b) / (a_scale b_scale) + bias [1,n];
-                      i0 transpose a, i1 transpose b, i2 accumulate, i3 fast accumulation.
-                      scales: F32 [1,1] (per tensor), [1,m] / [1,n] (per row), or the block grid */
+  OCT_FILL = 1, /* -> out; f0 value */
+  OCT_COPY = 2, /* in -> out: converts the type, rounds to nearest even; same rows and columns */
+  OCT_ADD = 3,  /* a, b, bias? -> out: out = a + b (+ bias [1,C] on every row); out may be a or b */
+  OCT_GEMM =
+      4, /* a, b, a_scale?, b_scale?, bias? <> d [m,n]: d = op(a) op(b) / (a_scale b_scale) + bias [1,n];
+            i0 transpose a, i1 transpose b, i2 accumulate, i3 fast accumulation.
+            scales: F32 [1,1] (per tensor), [1,m] / [1,n] (per row), or the block grid */
   OCT_COLUMN_SUM = 5, /* x [T,C] <> sum [1,C]; i0 accumulate */
-  OCT_QUANTIZE = 6,   /* x, scale F32 -> row?, column? (transposed), <> amax? U32 [1,1] (bits, integer maximum),
-                         <> counters? U64 [1,3] (saturated, flushed, nonfinite); contract 1.4, 1.7 */
-  OCT_NORM = 7,       /* x [T,H], weight [1,H], bias? [1,H] -> y [T,H], statistics [T,2] (mean, 1/deviation);
-                         f0 epsilon; i0 0 LayerNorm, 1 RMSNorm (mean is 0) */
-  OCT_NORM_BACKWARD = 8, /* dy, x, weight, statistics, residual? [T,H] -> dx, <> dweight [1,H], <> dbias? [1,H]:
-                            dx = residual + backward(dy); i0 as OCT_NORM, i1 accumulate; dx may be residual or dy */
-  OCT_GELU = 9,           /* x -> y; tanh form */
-  OCT_GELU_BACKWARD = 10, /* x, dy -> dx; dx may be dy */
+  OCT_QUANTIZE = 6, /* x, scale F32 -> row?, column? (transposed), <> amax? U32 [1,1] (bits, integer maximum),
+                       <> counters? U64 [1,3] (saturated, flushed, nonfinite); contract 1.4, 1.7 */
+  OCT_NORM = 7,     /* x [T,H], weight [1,H], bias? [1,H] -> y [T,H], statistics [T,2] (mean, 1/deviation);
+                       f0 epsilon; i0 0 LayerNorm, 1 RMSNorm (mean is 0) */
+  OCT_NORM_BACKWARD =
+      8,        /* dy, x, weight, statistics, residual? [T,H] -> dx, <> dweight [1,H], <> dbias? [1,H]:
+                   dx = residual + backward(dy); i0 as OCT_NORM, i1 accumulate; dx may be residual or dy */
+  OCT_GELU = 9, /* x -> y; tanh form */
+  OCT_GELU_BACKWARD = 10,   /* x, dy -> dx; dx may be dy */
   OCT_SWIGLU = 11,          /* x [T,2F] (gate, up) -> y [T,F] = silu(gate) * up */
   OCT_SWIGLU_BACKWARD = 12, /* x [T,2F], dy [T,F] -> dx [T,2F] */
   OCT_ROPE = 13, /* <> qkv [T,(N+2K)D] in place on q and k; i0 sequence S of the rows, i1 N, i2 K, i3 D,
-                    i4 -1 for the transposed rotation (backward), i5 position of row 0; f0 theta; i6 accumulate = 1 always */
-  OCT_ATTENTION = 14, /* qkv [T,(N+2K)D] (q, k, v by heads) -> out [T,N*D], lse [T,N] (log-sum-exp, natural);
-                         causal; i0 S, i1 N, i2 K, i3 D; f0 scale of q k^T. The score matrix is never stored */
+                    i4 -1 for the transposed rotation (backward), i5 position of row 0; f0 theta; i6
+                    accumulate = 1 always */
+  OCT_ATTENTION =
+      14, /* qkv [T,(N+2K)D] (q, k, v by heads) -> out [T,N*D], lse [T,N] (log-sum-exp, natural);
+             causal; i0 S, i1 N, i2 K, i3 D; f0 scale of q k^T. The score matrix is never stored */
   OCT_ATTENTION_BACKWARD = 15, /* qkv, out, lse, dout -> dqkv; attributes as OCT_ATTENTION */
-  OCT_EMBEDDING = 16,          /* ids [1,T], table [V,H] -> out [T,H]; i0 id of the table's first row; other ids give 0 */
+  OCT_EMBEDDING =
+      16, /* ids [1,T], table [V,H] -> out [T,H]; i0 id of the table's first row; other ids give 0 */
   OCT_EMBEDDING_BACKWARD = 17, /* ids, dout [T,H] <> dtable [V,H]; i0 first id, i1 accumulate */
   OCT_POSITION = 18,           /* x [T,H], table [S,H] -> out = x + table[(row + i0) mod S]; out may be x;
                                   i0 token number of row 0, i1 S */
   OCT_POSITION_BACKWARD = 19,  /* dout [T,H] <> dtable [S,H]; i0, i1 as OCT_POSITION; i2 accumulate */
-  OCT_LOSS_STATISTICS = 20,    /* logits [T,V], targets [1,T] -> statistics [T,3]: maximum m, sum of exp(l - m), logit of
-                                  the target (0 where it is elsewhere); i0 id of column 0, i1 vocabulary: columns whose id
-                                  is not below it do not exist (all absent: m = -infinity, sum 0) */
-  OCT_LOSS = 21, /* logits [T,V], targets [1,T], statistics [P*T,3] (of all P parts, stacked), scalars F64 [1,8]
-                    -> dlogits? [T,V] = (softmax - onehot) * inverse_tokens (0 for ignored rows and absent columns;
-                    may be logits), <> loss F64 [1,1] += sum over valid rows of -log softmax[target];
-                    i0, i1 as OCT_LOSS_STATISTICS, i2 P, i3 accumulate of loss = 1 always */
+  OCT_LOSS_STATISTICS =
+      20, /* logits [T,V], targets [1,T] -> statistics [T,3]: maximum m, sum of exp(l - m), logit of
+             the target (0 where it is elsewhere); i0 id of column 0, i1 vocabulary: columns whose id
+             is not below it do not exist (all absent: m = -infinity, sum 0) */
+  OCT_LOSS =
+      21, /* logits [T,V], targets [1,T], statistics [P*T,3] (of all P parts, stacked), scalars F64 [1,8]
+             -> dlogits? [T,V] = (softmax - onehot) * inverse_tokens (0 for ignored rows and absent columns;
+             may be logits), <> loss F64 [1,1] += sum over valid rows of -log softmax[target];
+             i0, i1 as OCT_LOSS_STATISTICS, i2 P, i3 accumulate of loss = 1 always */
   OCT_SUM_OF_SQUARES = 22, /* x <> sum F64 [1,1]; i0 accumulate; summed in F64 */
-  OCT_CLIP = 23,           /* control F64 [1,4] (sums of squares: split, replicated; loss sum; unused), scalars F64 [1,8]
-                              -> result F64 [1,4]: gradient norm, clip factor, finite flag (1 or 0), mean loss; f0 clip, 0 off */
-  OCT_ADAMW = 24, /* gradient, scalars F64 [1,8], result F64 [1,4] <> master, exp_avg, exp_avg_sq -> weight? (compute copy),
-                     <> amax? U32 [1,1]; f0 beta1, f1 beta2, f2 epsilon, f3 decay. Does nothing where the flag is 0.
-                     g = gradient * factor; decoupled decay; epsilon outside the root; contract 1.13 */
+  OCT_CLIP =
+      23, /* control F64 [1,4] (sums of squares: split, replicated; loss sum; unused), scalars F64 [1,8]
+             -> result F64 [1,4]: gradient norm, clip factor, finite flag (1 or 0), mean loss; f0 clip, 0 off
+           */
+  OCT_ADAMW = 24, /* gradient, scalars F64 [1,8], result F64 [1,4] <> master, exp_avg, exp_avg_sq -> weight?
+                     (compute copy),
+                     <> amax? U32 [1,1]; f0 beta1, f1 beta2, f2 epsilon, f3 decay. Does nothing where the flag
+                     is 0. g = gradient * factor; decoupled decay; epsilon outside the root; contract 1.13 */
   OCT_DEVICE_OPS = 25,
 
   OCT_ALL_GATHER = 100, /* in -> out */

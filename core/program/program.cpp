@@ -1,0 +1,133 @@
+#include "core/program/program.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace octachoron {
+
+const char* name(MemoryClass memory) {
+  static constexpr const char* names[] = {"weight",    "master", "moment",        "gradient", "activation",
+                                          "workspace", "scale",  "communication", "peer",     "host"};
+  return names[int(memory)];
+}
+
+const char* name(oct_op op) {
+  static constexpr const char* device[] = {"?",
+                                           "fill",
+                                           "copy",
+                                           "add",
+                                           "gemm",
+                                           "column_sum",
+                                           "quantize",
+                                           "norm",
+                                           "norm_backward",
+                                           "gelu",
+                                           "gelu_backward",
+                                           "swiglu",
+                                           "swiglu_backward",
+                                           "rope",
+                                           "attention",
+                                           "attention_backward",
+                                           "embedding",
+                                           "embedding_backward",
+                                           "position",
+                                           "position_backward",
+                                           "loss_statistics",
+                                           "loss",
+                                           "sum_of_squares",
+                                           "clip",
+                                           "adamw"};
+  static constexpr const char* network[] = {"all_gather", "reduce_scatter", "all_reduce",
+                                            "broadcast",  "send",           "receive"};
+  static_assert(std::size(device) == OCT_DEVICE_OPS && std::size(network) == OCT_OPS_END - OCT_ALL_GATHER);
+  if (is_communication(op)) return op < OCT_OPS_END ? network[op - OCT_ALL_GATHER] : "?";
+  return op > 0 && op < OCT_DEVICE_OPS ? device[op] : "?";
+}
+
+oct_operation describe_for_device(const Operation& operation, const Coordinate& at) {
+  ensure(operation.operands.size() <= OCT_MAX_OPERANDS, operation.label, " has too many operands");
+  oct_operation description{};
+  description.struct_size = sizeof description;
+  description.op = operation.op;
+  description.operands = std::int32_t(operation.operands.size());
+  for (std::size_t k = 0; k < operation.operands.size(); ++k) {
+    const View& view = operation.operands[k].view;
+    if (view.absent()) continue;
+    description.operand[k] = {view.dtype, 0, view.rows, view.columns, view.pitch};
+  }
+  std::copy(operation.i.begin(), operation.i.end(), description.i);
+  std::copy(operation.f.begin(), operation.f.end(), description.f);
+  if (const RankDependence& change = operation.rank_dependence; change.attribute >= 0)
+    description.i[change.attribute] += change.stride * at[int(change.axis)];
+  return description;
+}
+
+const View& message_view(const Operation& operation) {
+  const bool counts_result = operation.op == OCT_REDUCE_SCATTER || operation.op == OCT_RECEIVE;
+  return counts_result ? operation.operands.back().view : operation.operands.front().view;
+}
+
+int StepProgram::instances_per_buffer() const {
+  return std::max(schedule.slots, schedule.micro_batches);
+}
+
+int StepProgram::instance(int buffer, const Call& call) const {
+  const Scope scope = buffers[buffer].scope;
+  return buffer * instances_per_buffer() + (scope == Scope::slot          ? call.slot
+                                            : scope == Scope::micro_batch ? call.micro_batch
+                                                                          : 0);
+}
+
+int StepProgram::find_buffer(const std::string& name) const {
+  for (std::size_t i = 0; i < buffers.size(); ++i)
+    if (buffers[i].name == name) return int(i);
+  return -1;
+}
+
+Expansion expand(const StepProgram& program, std::span<const Call> calls) {
+  Expansion expansion;
+  auto& issues = expansion.issues;
+  for (int c = 0; c < int(calls.size()); ++c) {
+    const Segment& segment = program.segments[calls[c].segment];
+    const int first = int(issues.size());
+    expansion.first_of_call.push_back(first);
+    for (int i = 0; i < int(segment.operations.size()); ++i) {
+      auto& lane = expansion.lanes[segment.operations[i].lane];
+      lane.push_back(first + i);
+      issues.push_back({&segment.operations[i], c, i, int(lane.size()), {}});
+    }
+    for (const auto* waits : {&segment.waits, &calls[c].waits})
+      for (const Wait& wait : *waits) {
+        const int producer = expansion.first_of_call[wait.call == kSameCall ? c : wait.call] + wait.producer;
+        Issue& consumer = issues[first + wait.consumer];
+        ensure(producer < first + wait.consumer, describe(program, consumer), " waits for a later operation");
+        int& event = consumer.waits[issues[producer].lane()];
+        event = std::max(event, issues[producer].sequence);
+      }
+  }
+  return expansion;
+}
+
+std::vector<Clock> happens_before(const Expansion& expansion) {
+  std::vector<Clock> clocks(expansion.issues.size());
+  for (std::size_t i = 0; i < clocks.size(); ++i) {
+    const Issue& issue = expansion.issues[i];
+    const auto past = [&](int lane, int event) {
+      if (event > 0) join(clocks[i], clocks[expansion.issue_of(lane, event)]);
+    };
+    past(issue.lane(), issue.sequence - 1);
+    for (int lane = 0; lane < kMaxLanes; ++lane) past(lane, issue.waits[lane]);
+    clocks[i][issue.lane()] = issue.sequence;
+  }
+  return clocks;
+}
+
+std::string describe(const StepProgram& program, const Issue& issue) {
+  const Call& call = program.schedule.calls[issue.call];
+  const Operation& operation = *issue.operation;
+  return text("'", operation.label, "' (", name(operation.op), ", lane ", program.lanes[operation.lane].name,
+              ", ", program.segments[call.segment].name, " of micro-batch ", call.micro_batch, ")");
+}
+
+}  // namespace octachoron
