@@ -1,0 +1,128 @@
+#include "core/program/builder.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/program/waits.h"
+
+namespace octachoron {
+
+int ProgramBuilder::lane(const std::string& name) {
+  for (std::size_t i = 0; i < program_.lanes.size(); ++i)
+    if (program_.lanes[i].name == name) return int(i);
+  ensure(program_.lanes.size() < kMaxLanes, "more than ", kMaxLanes, " lanes");
+  program_.lanes.push_back({name, name == "compute" ? 0 : 1});
+  return int(program_.lanes.size()) - 1;
+}
+
+View ProgramBuilder::matrix(const std::string& name, DType type, std::int64_t rows, std::int64_t columns,
+                            MemoryClass memory, Scope scope) {
+  const int id = int(program_.buffers.size());
+  ensure(names_.emplace(name, id).second, "two buffers are named '", name, "'");
+  program_.buffers.push_back({name, rows * columns * size_of(type), scope, memory, false, false});
+  return {id, 0, type, rows, columns, columns};
+}
+
+int ProgramBuilder::segment(const std::string& name) {
+  program_.segments.push_back({name, {}, {}});
+  return int(program_.segments.size()) - 1;
+}
+
+void ProgramBuilder::emit(Operation operation) {
+  ensure(!program_.segments.empty(), "'", operation.label, "' is emitted outside a segment");
+  if (!is_communication(operation.op)) add_workspace(operation);
+  program_.segments.back().operations.push_back(std::move(operation));
+}
+
+void ProgramBuilder::add_workspace(Operation& operation) {
+  const oct_support support = target_.device->query(describe_for_device(operation, {}));
+  if (!support.supported)
+    fail(ExitStatus::usage, "device '", target_.device->name(), "' cannot run '", operation.label, "' (",
+         name(operation.op), ": ", support.reason, "); choose another device or precision");
+  if (support.workspace_bytes == 0) return;
+  // One buffer a lane, as large as the largest need: its users run one after another, and it is planned like
+  // any other.
+  View& shared = workspaces_[program_.lanes[operation.lane].name];
+  if (shared.absent())
+    shared = matrix("workspace." + program_.lanes[operation.lane].name, OCT_U8, 1, 0, MemoryClass::workspace,
+                    Scope::step);
+  std::int64_t& bytes = program_.buffers[shared.buffer].bytes;
+  bytes = std::max(bytes, support.workspace_bytes);
+  operation.workspace = shared;
+  operation.workspace.columns = operation.workspace.pitch = support.workspace_bytes;
+}
+
+View ProgramBuilder::result_of(const std::string& label, const View& like, std::int64_t rows) {
+  std::string name = label;
+  for (int n = 2; names_.count(name); ++n) name = text(label, ".", n);
+  return matrix(name, like.dtype, rows, like.columns, MemoryClass::communication);
+}
+
+View ProgramBuilder::all_gather(const Peers& peers, int lane, const std::string& label, const View& from) {
+  const int size = grid().group_size(peers.axes);
+  if (size == 1) return from;
+  const View to = result_of(label + ".gathered", from, from.rows * size);
+  Operation operation{
+      .op = OCT_ALL_GATHER, .lane = lane, .label = label, .operands = {{from}, {to, Access::write}}};
+  operation.peers = peers;
+  emit(std::move(operation));
+  return to;
+}
+
+View ProgramBuilder::reduce_scatter(const Peers& peers, int lane, const std::string& label,
+                                    const View& from) {
+  const int size = grid().group_size(peers.axes);
+  if (size == 1) return from;
+  ensure(from.rows % size == 0, label, ": ", from.rows, " rows over ", size, " ranks");
+  const View to = result_of(label + ".reduced", from, from.rows / size);
+  Operation operation{
+      .op = OCT_REDUCE_SCATTER, .lane = lane, .label = label, .operands = {{from}, {to, Access::write}}};
+  operation.peers = peers;
+  emit(std::move(operation));
+  return to;
+}
+
+void ProgramBuilder::all_reduce(const Peers& peers, int lane, const std::string& label, const View& view,
+                                oct_reduction reduction) {
+  if (grid().group_size(peers.axes) == 1) return;
+  Operation operation{
+      .op = OCT_ALL_REDUCE, .lane = lane, .label = label, .operands = {{view}, {view, Access::write}}};
+  operation.peers = peers;
+  operation.reduction = reduction;
+  emit(std::move(operation));
+}
+
+oct_quant_spec ProgramBuilder::spec(int layer, int layers, const std::string& module, oct_pass pass,
+                                    oct_operand_role operand) {
+  static constexpr const char* passes[] = {"fprop", "dgrad", "wgrad"};
+  oct_quant_query query{};
+  query.struct_size = sizeof query;
+  query.layer = layer, query.layers = layers, query.module = module.c_str();
+  query.pass = pass, query.operand = operand;
+  const oct_quant_spec spec = target_.recipe->spec(query);
+  if (spec.quantized)
+    fail(ExitStatus::usage, "precision '", target_.recipe->name(), "' quantises ", module, " (",
+         name(DType(spec.format)),
+         "), which is not available in this version; choose a precision that does not");
+  const auto same = [&](const PrecisionRow& row) { return row.module == module && row.pass == passes[pass]; };
+  if (std::none_of(precision_table_.begin(), precision_table_.end(), same))
+    precision_table_.push_back({module, passes[pass], name(type(OCT_STORAGE_ACTIVATION)), spec.reason});
+  return spec;
+}
+
+void ProgramBuilder::set_slots(int slots, int micro_batches) {
+  program_.schedule.slots = slots;
+  program_.schedule.micro_batches = micro_batches;
+}
+
+void ProgramBuilder::call(int segment, int slot, int micro_batch) {
+  program_.schedule.calls.push_back({segment, slot, micro_batch, {}});
+}
+
+StepProgram ProgramBuilder::finish(const std::function<void(StepProgram&)>& passes) {
+  if (passes) passes(program_);
+  derive_waits(program_);
+  return std::move(program_);
+}
+
+}  // namespace octachoron

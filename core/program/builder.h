@@ -1,0 +1,77 @@
+#pragma once
+/// ProgramBuilder: layers declare buffers and emit operations; schedules add calls; finish() derives the
+/// waits.
+#include <functional>
+#include <map>
+
+#include "core/plugin/device.h"
+#include "core/plugin/recipe.h"
+#include "core/program/program.h"
+
+namespace octachoron {
+
+/// What the program is built for.
+struct Target {
+  ProcessGrid grid;
+  const Device* device = nullptr;  ///< asked for support and workspace; may be dry
+  const Recipe* recipe = nullptr;  ///< answers for types and GEMM operands
+};
+
+/// One line of the table printed at start: an operator and pass, and the format it runs in or why not in FP8.
+struct PrecisionRow {
+  std::string module, pass, format, reason;
+};
+
+class ProgramBuilder {
+ public:
+  explicit ProgramBuilder(const Target& target) : target_(target) {}
+
+  const Target& target() const { return target_; }
+  const ProcessGrid& grid() const { return target_.grid; }
+  DType type(oct_storage role) const { return target_.recipe->storage(role); }
+  const std::string& buffer_name(const View& view) const { return program_.buffers[view.buffer].name; }
+
+  /// The lane of that name, made at first use.
+  int lane(const std::string& name);
+  /// A new buffer that holds exactly one [rows, columns] matrix. \pre the name is new
+  View matrix(const std::string& name, DType type, std::int64_t rows, std::int64_t columns,
+              MemoryClass memory, Scope scope = Scope::slot);
+  void set_persistent(const View& view) { program_.buffers[view.buffer].persistent = true; }
+  void set_kept(const View& view) { program_.buffers[view.buffer].kept = true; }
+
+  /// The following operations belong to it. \return its number, for call()
+  int segment(const std::string& name);
+  /// Appends a device operation, with workspace if the device asks for some.
+  /// \throws Error(usage) if the device does not support it, with its reason
+  void emit(Operation operation);
+
+  /// Collectives over a group of one are left out: the result is then the input itself.
+  View all_gather(const Peers& peers, int lane, const std::string& label, const View& from);
+  View reduce_scatter(const Peers& peers, int lane, const std::string& label, const View& from);
+  /// In place.
+  void all_reduce(const Peers& peers, int lane, const std::string& label, const View& view,
+                  oct_reduction reduction = OCT_SUM);
+
+  /// How an operand of a GEMM of the model enters it; also fills the table of operators.
+  oct_quant_spec spec(int layer, int layers, const std::string& module, oct_pass pass,
+                      oct_operand_role operand);
+  const std::vector<PrecisionRow>& precision_table() const { return precision_table_; }
+
+  void set_slots(int slots, int micro_batches);
+  void call(int segment, int slot = 0, int micro_batch = 0);
+
+  /// Runs the passes, then derives the waits. The builder is empty afterwards.
+  StepProgram finish(const std::function<void(StepProgram&)>& passes = {});
+
+ private:
+  void add_workspace(Operation& operation);
+  View result_of(const std::string& label, const View& like, std::int64_t rows);
+
+  Target target_;
+  StepProgram program_;
+  std::map<std::string, int> names_;
+  std::map<std::string, View> workspaces_;  // by lane: operations of one lane share it
+  std::vector<PrecisionRow> precision_table_;
+};
+
+}  // namespace octachoron

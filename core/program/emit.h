@@ -1,0 +1,85 @@
+#pragma once
+/// One function for each operation of operations.h: puts operands and attributes in their places, once for
+/// all layers. Results that `accumulate` are updated, otherwise written. All device operations go to lane
+/// `compute` unless said.
+#include "core/program/builder.h"
+
+namespace octachoron {
+
+struct Gemm {  ///< d (+)= op(a) op(b) + bias
+  View a, b, bias, d;
+  bool transpose_a = false, transpose_b = false, accumulate = false;
+};
+void emit_gemm(ProgramBuilder& builder, const std::string& label, const Gemm& gemm);
+
+void emit_fill(ProgramBuilder& builder, const std::string& label, const View& out, double value);
+void emit_copy(ProgramBuilder& builder, const std::string& label, const View& in, const View& out,
+               const char* lane);
+void emit_add(ProgramBuilder& builder, const std::string& label, const View& a, const View& b,
+              const View& bias, const View& out);
+void emit_column_sum(ProgramBuilder& builder, const std::string& label, const View& x, const View& sum,
+                     bool accumulate);
+
+struct Norm {
+  View x, weight, bias, y, statistics;
+  double epsilon = 0;
+};
+void emit_norm(ProgramBuilder& builder, const std::string& label, const Norm& norm);
+struct NormBackward {
+  View dy, x, weight, statistics, residual, dx, dweight, dbias;
+  bool accumulate = false;
+};
+void emit_norm_backward(ProgramBuilder& builder, const std::string& label, const NormBackward& norm);
+
+void emit_gelu(ProgramBuilder& builder, const std::string& label, const View& x, const View& y);
+void emit_gelu_backward(ProgramBuilder& builder, const std::string& label, const View& x, const View& dy,
+                        const View& dx);
+
+struct AttentionShape {  ///< of this rank
+  std::int64_t sequence = 0, heads = 0, kv_heads = 0, head_dim = 0;
+};
+void emit_attention(ProgramBuilder& builder, const std::string& label, const AttentionShape& shape,
+                    const View& qkv, const View& out, const View& lse);
+struct AttentionBackward {
+  View qkv, out, lse, dout, dqkv;
+};
+void emit_attention_backward(ProgramBuilder& builder, const std::string& label, const AttentionShape& shape,
+                             const AttentionBackward& views);
+
+/// Rows of a table whose first row is id `first + stride * coordinate` on tp.
+struct VocabularyPart {
+  std::int64_t stride = 0;  ///< rows a rank
+  std::int64_t vocabulary = 0;
+  int parts = 1;
+};
+void emit_embedding(ProgramBuilder& builder, const std::string& label, const VocabularyPart& part,
+                    const View& ids, const View& table, const View& out);
+void emit_embedding_backward(ProgramBuilder& builder, const std::string& label, const VocabularyPart& part,
+                             const View& ids, const View& dout, const View& dtable, bool accumulate);
+/// \param rows_stride tokens by which row 0 moves with each tp coordinate (0: all ranks hold the same rows)
+struct PositionShape {
+  std::int64_t sequence = 0, rows_stride = 0;
+};
+void emit_position(ProgramBuilder& builder, const std::string& label, const PositionShape& shape,
+                   const View& x, const View& table, const View& out);
+void emit_position_backward(ProgramBuilder& builder, const std::string& label, const PositionShape& shape,
+                            const View& dout, const View& dtable, bool accumulate);
+
+void emit_loss_statistics(ProgramBuilder& builder, const std::string& label, const VocabularyPart& part,
+                          const View& logits, const View& targets, const View& statistics);
+struct Loss {
+  View logits, targets, statistics, scalars, dlogits, loss;  ///< dlogits absent: loss only
+};
+void emit_loss(ProgramBuilder& builder, const std::string& label, const VocabularyPart& part,
+               const Loss& loss);
+
+void emit_sum_of_squares(ProgramBuilder& builder, const std::string& label, const View& x, const View& sum);
+void emit_clip(ProgramBuilder& builder, const View& control, const View& scalars, const View& result,
+               double clip);
+struct AdamW {
+  View gradient, scalars, result, master, exp_avg, exp_avg_sq;
+  double beta1 = 0, beta2 = 0, epsilon = 0, decay = 0;
+};
+void emit_adamw(ProgramBuilder& builder, const std::string& label, const AdamW& adamw);
+
+}  // namespace octachoron
