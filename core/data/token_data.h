@@ -7,6 +7,8 @@
 
 namespace octachoron {
 
+class TokenFile;
+
 inline constexpr std::int32_t kIgnoredTarget = -1;
 
 /// Several files as one stream of tokens, read where needed and never held whole. Text: bytes are ids. Sample
@@ -42,11 +44,10 @@ class TokenData {
   void sample(std::int64_t k, bool padded, std::int32_t* ids, std::int32_t* targets) const;
 
  private:
-  class File;
   void read(std::int64_t first, std::int64_t count, std::int32_t* ids) const;
   void refuse_foreign_ids() const;
 
-  std::vector<std::unique_ptr<File>> files_;  ///< in order; each knows its first token's place in the stream
+  std::vector<std::unique_ptr<TokenFile>> files_;
   std::int64_t sequence_ = 0, vocab_ = 0, tokens_ = 0;
 };
 

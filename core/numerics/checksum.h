@@ -35,12 +35,13 @@ std::uint64_t checksum(std::int64_t first, const T* values, std::int64_t count) 
   return sum;
 }
 
-/// Partial sum of a box whose rows lie one after another, `pitch` elements apart.
+/// Partial sum of a piece, whose elements lie one after another.
 template <class T>
-std::uint64_t checksum(const TensorLayout& layout, const Piece& piece, const T* values, std::int64_t pitch) {
+std::uint64_t checksum(const TensorLayout& layout, const Piece& piece, const T* values) {
   std::uint64_t sum = 0;
   for (std::int64_t row = 0; row < piece.rows; ++row)
-    sum += checksum(layout.global_index(piece.row + row, piece.column), values + row * pitch, piece.columns);
+    sum += checksum(layout.global_index(piece.row + row, piece.column), values + row * piece.columns,
+                    piece.columns);
   return sum;
 }
 

@@ -37,8 +37,8 @@ struct TensorLayout {
   bool operator==(const TensorLayout&) const = default;
 };
 
-/// A box of the global tensor. `offset` is the element offset of its first element in the local flat tensor,
-/// whose pitch is local_columns.
+/// A box of the global tensor whose elements, row by row, lie one after another in the local flat tensor from
+/// `offset` on: it has one row or whole local rows.
 struct Piece {
   std::int64_t row = 0, column = 0, rows = 0, columns = 0;
   std::int64_t offset = 0;
