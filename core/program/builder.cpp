@@ -52,20 +52,26 @@ void ProgramBuilder::add_workspace(Operation& operation) {
   operation.workspace.columns = operation.workspace.pitch = support.workspace_bytes;
 }
 
-View ProgramBuilder::result_of(const std::string& label, const View& like, std::int64_t rows) {
-  std::string name = label;
-  for (int n = 2; names_.count(name); ++n) name = text(label, ".", n);
-  return matrix(name, like.dtype, rows, like.columns, MemoryClass::communication);
+View ProgramBuilder::temporary(const std::string& name, DType type, std::int64_t rows, std::int64_t columns,
+                               MemoryClass memory) {
+  std::string unique = name;
+  for (int n = 2; names_.count(unique); ++n) unique = text(name, ".", n);
+  return matrix(unique, type, rows, columns, memory);
+}
+
+void ProgramBuilder::collective(oct_op op, const Peers& peers, int lane, const std::string& label,
+                                const View& from, const View& to) {
+  Operation operation{.op = op, .lane = lane, .label = label, .operands = {{from}, {to, Access::write}}};
+  operation.peers = peers;
+  emit(std::move(operation));
 }
 
 View ProgramBuilder::all_gather(const Peers& peers, int lane, const std::string& label, const View& from) {
   const int size = grid().group_size(peers.axes);
   if (size == 1) return from;
-  const View to = result_of(label + ".gathered", from, from.rows * size);
-  Operation operation{
-      .op = OCT_ALL_GATHER, .lane = lane, .label = label, .operands = {{from}, {to, Access::write}}};
-  operation.peers = peers;
-  emit(std::move(operation));
+  const View to =
+      temporary(label + ".gathered", from.dtype, from.rows * size, from.columns, MemoryClass::communication);
+  collective(OCT_ALL_GATHER, peers, lane, label, from, to);
   return to;
 }
 
@@ -74,11 +80,9 @@ View ProgramBuilder::reduce_scatter(const Peers& peers, int lane, const std::str
   const int size = grid().group_size(peers.axes);
   if (size == 1) return from;
   ensure(from.rows % size == 0, label, ": ", from.rows, " rows over ", size, " ranks");
-  const View to = result_of(label + ".reduced", from, from.rows / size);
-  Operation operation{
-      .op = OCT_REDUCE_SCATTER, .lane = lane, .label = label, .operands = {{from}, {to, Access::write}}};
-  operation.peers = peers;
-  emit(std::move(operation));
+  const View to =
+      temporary(label + ".reduced", from.dtype, from.rows / size, from.columns, MemoryClass::communication);
+  collective(OCT_REDUCE_SCATTER, peers, lane, label, from, to);
   return to;
 }
 

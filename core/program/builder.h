@@ -36,6 +36,9 @@ class ProgramBuilder {
   /// A new buffer that holds exactly one [rows, columns] matrix. \pre the name is new
   View matrix(const std::string& name, DType type, std::int64_t rows, std::int64_t columns,
               MemoryClass memory, Scope scope = Scope::slot);
+  /// A matrix of activations of this name, with a number behind it where the name is taken.
+  View temporary(const std::string& name, DType type, std::int64_t rows, std::int64_t columns,
+                 MemoryClass memory = MemoryClass::activation);
   void set_persistent(const View& view) { program_.buffers[view.buffer].persistent = true; }
   void set_kept(const View& view) { program_.buffers[view.buffer].kept = true; }
 
@@ -48,6 +51,9 @@ class ProgramBuilder {
   /// Collectives over a group of one are left out: the result is then the input itself.
   View all_gather(const Peers& peers, int lane, const std::string& label, const View& from);
   View reduce_scatter(const Peers& peers, int lane, const std::string& label, const View& from);
+  /// The same with a place for the result. \pre the group has more than one rank
+  void collective(oct_op op, const Peers& peers, int lane, const std::string& label, const View& from,
+                  const View& to);
   /// In place.
   void all_reduce(const Peers& peers, int lane, const std::string& label, const View& view,
                   oct_reduction reduction = OCT_SUM);
@@ -65,7 +71,6 @@ class ProgramBuilder {
 
  private:
   void add_workspace(Operation& operation);
-  View result_of(const std::string& label, const View& like, std::int64_t rows);
 
   Target target_;
   StepProgram program_;

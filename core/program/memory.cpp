@@ -47,18 +47,31 @@ class LifetimeScan {
         instance.lifetimes.back().last = end;
         instance.lifetimes.back().after.fill(std::numeric_limits<int>::max());
       }
-    std::erase_if(instances_, [](const Instance& instance) { return instance.lifetimes.empty(); });
+    keep_persistent();
+    std::erase_if(instances_, [](const Instance& instance) { return !instance.buffer; });
     return std::move(instances_);
   }
 
  private:
+  // What outlives the step has a place in every program that declares it, used there or not.
+  void keep_persistent() {
+    for (int b = 0; b < int(program_.buffers.size()); ++b) {
+      const Buffer& buffer = program_.buffers[b];
+      const int id = b * program_.instances_per_buffer();
+      if (buffer.persistent && !instances_[id].buffer)
+        instances_[id] = {id, padded_bytes(buffer), &buffer, {}};
+    }
+  }
+  static std::int64_t padded_bytes(const Buffer& buffer) {
+    return round_up(std::max<std::int64_t>(buffer.bytes, 1), kAlignment);
+  }
+
   void extend(int i, const View& view, bool begins_a_value) {
     const Issue& issue = expansion_.issues[i];
     const Buffer& buffer = program_.buffers[view.buffer];
     const int id = program_.instance(view.buffer, program_.schedule.calls[issue.call]);
     Instance& instance = instances_[id];
-    if (!instance.buffer)
-      instance = {id, round_up(std::max<std::int64_t>(buffer.bytes, 1), kAlignment), &buffer, {}};
+    if (!instance.buffer) instance = {id, padded_bytes(buffer), &buffer, {}};
     Clock before = clocks_[i];
     --before[issue.lane()];
     auto& lifetimes = instance.lifetimes;

@@ -1,0 +1,271 @@
+#include "core/engine/executor.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "core/base/error.h"
+
+namespace octachoron {
+
+namespace {
+
+constexpr std::int64_t kGuardBytes = 4096;
+constexpr unsigned char kGuard = 0xA5;
+constexpr unsigned char kPoison = 0xFF;  // NaN in F32, F64, BF16, E4M3 and E5M2
+
+std::uint64_t label_of(const Operation& operation, const Call& call) {
+  return std::hash<std::string>{}(operation.label) * 31 + std::uint64_t(call.micro_batch);
+}
+
+oct_message message_of(const Operation& operation, const Call& call, int group, int place, int size) {
+  const View& view = message_view(operation);
+  oct_message message{};
+  message.struct_size = sizeof message;
+  message.kind = operation.op;
+  message.group = group;
+  message.peer = ((place + operation.peers.shift) % size + size) % size;
+  message.dtype = view.dtype;
+  message.reduction = operation.reduction;
+  message.count = view.elements();
+  message.label = label_of(operation, call);
+  return message;
+}
+
+void sleep_us(void* microseconds) {
+  std::this_thread::sleep_for(std::chrono::microseconds(*static_cast<const int*>(microseconds)));
+}
+
+}  // namespace
+
+Arena::Arena(Device& device, std::int64_t bytes, std::int64_t host_bytes)
+    : is_host_(device.properties().is_host != 0),
+      bytes_(bytes),
+      host_bytes_(host_bytes),
+      device_(device, OCT_MEMORY_DEVICE, std::size_t(bytes + kGuardBytes)),
+      host_(device, OCT_MEMORY_PINNED, std::size_t(host_bytes + kGuardBytes)) {
+  std::memset(host_at(0), 0, std::size_t(host_bytes));
+  std::memset(host_at(host_bytes), kGuard, kGuardBytes);
+  if (is_host_) std::memset(device_at(bytes), kGuard, kGuardBytes);
+}
+
+void Arena::poison(std::int64_t begin) {
+  ensure(is_host_, "only a host device can be poisoned");
+  std::memset(device_at(begin), kPoison, std::size_t(bytes_ - begin));
+}
+
+bool Arena::guard_intact() const {
+  const auto intact = [](const std::byte* guard) {
+    for (std::int64_t i = 0; i < kGuardBytes; ++i)
+      if (guard[i] != std::byte{kGuard}) return false;
+    return true;
+  };
+  return (!is_host_ || intact(device_.data() + bytes_)) && intact(host_.data() + host_bytes_);
+}
+
+// Lanes announce their end here, so that the host can wait with a time limit.
+struct Executor::Completion {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int open = 0;
+  void expect(int lanes) {
+    const std::scoped_lock lock(mutex);
+    open = lanes;
+  }
+  static void arrive(void* argument) {
+    auto* self = static_cast<Completion*>(argument);
+    const std::scoped_lock lock(self->mutex);
+    --self->open;
+    self->changed.notify_all();
+  }
+  bool wait_for(std::chrono::milliseconds time) {
+    std::unique_lock lock(mutex);
+    return changed.wait_for(lock, time, [&] { return open == 0; });
+  }
+};
+
+Executor::Executor(const StepProgram& program, const MemoryPlan& plan, Device& device,
+                   Communicator& communicator, const GroupTable& groups, const ProcessGrid& grid, int rank,
+                   Arena& arena)
+    : program_(program),
+      plan_(plan),
+      device_(device),
+      communicator_(communicator),
+      arena_(arena),
+      expansion_(expand(program)),
+      bound_(expansion_.issues.size()),
+      records_(expansion_.issues.size()),
+      completion_(std::make_shared<Completion>()) {
+  for (const Lane& lane : program.lanes) lanes_.emplace_back(device, lane.name, lane.priority);
+  bind(groups, grid, rank);
+  bind_waits();
+}
+
+void Executor::bind(const GroupTable& groups, const ProcessGrid& grid, int rank) {
+  const Coordinate at = grid.coordinate(rank);
+  for (std::size_t i = 0; i < bound_.size(); ++i) {
+    const Issue& issue = expansion_.issues[i];
+    const Operation& operation = *issue.operation;
+    const Call& call = program_.schedule.calls[issue.call];
+    Bound& bound = bound_[i];
+    bound.lane = lanes_[operation.lane].handle();
+    for (std::size_t k = 0; k < operation.operands.size(); ++k)
+      if (const View& view = operation.operands[k].view; !view.absent())
+        bound.pointers[k] = address(view, call);
+    if (!operation.workspace.absent())
+      bound.pointers[operation.operands.size()] = address(operation.workspace, call);
+    for_each_access(operation, [&](const View& view, Access) {
+      const Buffer& buffer = program_.buffers[view.buffer];
+      if (buffer.memory == MemoryClass::host) return;
+      const std::int64_t begin = plan_.placement[program_.instance(view.buffer, call)];
+      highest_byte_ = std::max(highest_byte_, begin + view.box().end());
+    });
+    if (is_communication(operation.op)) {
+      const AxisSet axes = operation.peers.axes;
+      bound.message = message_of(operation, call, groups.id(operation.peers), grid.place_in_group(rank, axes),
+                                 grid.group_size(axes));
+    } else {
+      bound.prepared = device_.prepare(describe_for_device(operation, at));
+    }
+  }
+}
+
+void Executor::bind_waits() {
+  std::vector<int> event_of(bound_.size(), -1);
+  for (std::size_t i = 0; i < bound_.size(); ++i) {
+    const Issue& issue = expansion_.issues[i];
+    for (int lane = 0; lane < kMaxLanes; ++lane) {
+      if (issue.waits[lane] == 0 || lane == issue.lane()) continue;
+      const int producer = expansion_.issue_of(lane, issue.waits[lane]);
+      if (event_of[producer] < 0) {
+        event_of[producer] = int(events_.size());
+        events_.emplace_back(device_);
+        bound_[producer].event = event_of[producer];
+      }
+      bound_[i].waits.push_back(event_of[producer]);
+    }
+  }
+}
+
+std::byte* Executor::address(const View& view, const Call& call) const {
+  return address(view, program_.instance(view.buffer, call) - view.buffer * program_.instances_per_buffer());
+}
+
+std::byte* Executor::address(const View& view, int instance) const {
+  const std::int64_t begin = plan_.placement[view.buffer * program_.instances_per_buffer() + instance];
+  ensure(begin >= 0, "buffer '", program_.buffers[view.buffer].name, "' has no place");
+  const bool host = program_.buffers[view.buffer].memory == MemoryClass::host;
+  return (host ? arena_.host_at(begin) : arena_.device_at(begin)) + view.offset;
+}
+
+std::optional<View> Executor::find(const std::string& buffer) const {
+  const int id = program_.find_buffer(buffer);
+  if (id < 0) return std::nullopt;
+  for (const Segment& segment : program_.segments)  // the type and shape by which it is used as a whole
+    for (const Operation& operation : segment.operations)
+      for (const Operand& operand : operation.operands)
+        if (operand.view.buffer == id && operand.view.bytes() == program_.buffers[id].bytes)
+          return operand.view;
+  return std::nullopt;
+}
+
+void Executor::set_delays(unsigned seed, int longest_us) {
+  delay_seed_ = seed;
+  delay_us_ = longest_us;
+  delays_us_.assign(bound_.size(), 0);
+  if (longest_us == 0) return;
+  std::minstd_rand random(seed);
+  for (int& delay : delays_us_)
+    if (random() % 3 == 0) delay = int(random() % unsigned(longest_us));
+}
+
+void Executor::delay(std::size_t issue) {
+  if (delay_us_ == 0 || delays_us_[issue] == 0) return;
+  device_.check(
+      device_.table().enqueue_host(device_.handle(), bound_[issue].lane, sleep_us, &delays_us_[issue]),
+      "enqueue_host");
+}
+
+void Executor::enqueue(std::size_t issue) {
+  const Bound& bound = bound_[issue];
+  for (int event : bound.waits) events_[event].wait(bound.lane);
+  delay(issue);
+  if (bound.prepared >= 0) {
+    device_.enqueue(bound.prepared, bound.pointers.data(), bound.lane);
+  } else {
+    const bool receives = bound.message.kind == OCT_RECEIVE;
+    const bool sends = bound.message.kind == OCT_SEND;
+    communicator_.enqueue(bound.message, receives ? nullptr : bound.pointers[0],
+                          receives ? bound.pointers[0]
+                          : sends  ? nullptr
+                                   : bound.pointers[1],
+                          nullptr, bound.lane);
+  }
+}
+
+void Executor::run() {
+  for (std::size_t i = 0; i < bound_.size(); ++i) {
+    enqueue(i);
+    if (bound_[i].event >= 0) events_[bound_[i].event].record(bound_[i].lane);
+  }
+  wait_for_lanes();
+}
+
+std::span<const OperationRecord> Executor::run_observed() {
+  for (std::size_t i = 0; i < bound_.size(); ++i) {
+    const Bound& bound = bound_[i];
+    records_[i].issue = &expansion_.issues[i];
+    for (int event : bound.waits) events_[event].wait(bound.lane);
+    device_.stamp(bound.lane, &records_[i].begin_s);
+    enqueue(i);
+    device_.stamp(bound.lane, &records_[i].end_s);
+    if (bound.event >= 0) events_[bound.event].record(bound.lane);
+  }
+  wait_for_lanes();
+  return records_;
+}
+
+void Executor::run_stepwise(const std::function<void(const Issue&)>& inspect) {
+  for (std::size_t i = 0; i < bound_.size(); ++i) {
+    enqueue(i);
+    if (bound_[i].event >= 0) events_[bound_[i].event].record(bound_[i].lane);
+    wait_for_lanes();
+    inspect(expansion_.issues[i]);
+  }
+}
+
+void Executor::wait_for_lanes() {
+  completion_->expect(int(lanes_.size()));
+  for (const DeviceLane& lane : lanes_)
+    device_.check(
+        device_.table().enqueue_host(device_.handle(), lane.handle(), Completion::arrive, completion_.get()),
+        "enqueue_host");
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  while (!completion_->wait_for(std::chrono::milliseconds(200))) {
+    // An error ends what is in flight here, so that the lanes run dry and the wait ends.
+    if (std::string problem = communicator_.poll_error(); !problem.empty()) {
+      communicator_.abort();
+      completion_->wait_for(std::chrono::seconds(5));
+      fail(ExitStatus::peer_failed, "communication failed (", problem, "); resubmit the job");
+    }
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (watchdog_ && watchdog_after_s_ > 0 && seconds > watchdog_after_s_)
+      watchdog_(communicator_.pending(), seconds);
+  }
+  check_errors();
+}
+
+void Executor::check_errors() {
+  if (const std::string problem = communicator_.poll_error(); !problem.empty())
+    fail(ExitStatus::peer_failed, "communication failed (", problem, "); resubmit the job");
+  if (const std::string problem = device_.poll_error(); !problem.empty())
+    fail(ExitStatus::internal, "device '", device_.name(), "' failed (", problem,
+         "); report this with the parameter file");
+}
+
+}  // namespace octachoron

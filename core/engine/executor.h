@@ -1,0 +1,115 @@
+#pragma once
+/// Executes a step program: binds it once to a device, a network and an arena, then runs it again and again
+/// without allocating. The only place that knows lanes, events and plugins together.
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/engine/groups.h"
+#include "core/plugin/comm.h"
+#include "core/plugin/device.h"
+#include "core/program/memory.h"
+
+namespace octachoron {
+
+/// Memory and lanes shared by the programs of a run.
+class Arena {
+ public:
+  /// \param bytes, host_bytes the largest of the plans. Guard bytes stand behind both.
+  Arena(Device& device, std::int64_t bytes, std::int64_t host_bytes);
+
+  std::byte* device_at(std::int64_t offset) { return device_.data() + offset; }
+  std::byte* host_at(std::int64_t offset) { return host_.data() + offset; }
+  std::int64_t bytes() const { return bytes_; }
+  std::int64_t host_bytes() const { return host_bytes_; }
+  /// Sets [begin, bytes) of the arena to a signalling pattern (NaN in every float type). For tests. Host
+  /// devices only.
+  void poison(std::int64_t begin);
+  /// Whether the guard bytes behind the arena are as they were made. Host devices only.
+  bool guard_intact() const;
+
+ private:
+  bool is_host_;
+  std::int64_t bytes_, host_bytes_;
+  DeviceMemory device_, host_;
+};
+
+/// Gets one record per operation of an observed step, after it: the hook of the timeline.
+struct OperationRecord {
+  const Issue* issue = nullptr;
+  double begin_s = 0, end_s = 0;  ///< the device's clock, comparable between the ranks of a node
+};
+
+class Executor {
+ public:
+  /// \param coordinate of this rank  \pre `groups` holds the program's groups
+  Executor(const StepProgram& program, const MemoryPlan& plan, Device& device, Communicator& communicator,
+           const GroupTable& groups, const ProcessGrid& grid, int rank, Arena& arena);
+
+  const StepProgram& program() const { return program_; }
+  const Expansion& expansion() const { return expansion_; }
+
+  /// Enqueues the program and waits for its end. \throws Error of whatever went wrong while it ran
+  void run();
+  /// The same, keeping begin and end of every operation.
+  std::span<const OperationRecord> run_observed();
+  /// Operation by operation; `inspect` is called after each. The slow way: --check and tests.
+  void run_stepwise(const std::function<void(const Issue&)>& inspect);
+
+  /// Where a view lies for a call, or for the first instance of its buffer.
+  std::byte* address(const View& view, const Call& call) const;
+  std::byte* address(const View& view, int instance = 0) const;
+  /// The whole buffer of that name; nothing if the program has none.
+  std::optional<View> find(const std::string& buffer) const;
+
+  /// Makes each lane sleep at random before its operations, up to `longest_us`; 0: never. For tests: no bit
+  /// may change.
+  void set_delays(unsigned seed, int longest_us);
+  /// One past the highest byte of the arena that an executed operation touches.
+  std::int64_t highest_byte() const { return highest_byte_; }
+  /// Names the rank's lanes and what each is waiting in, for the watchdog's line.
+  using Watchdog = std::function<void(const std::string& description, double seconds)>;
+  void set_watchdog(Watchdog watchdog, double after_s) {
+    watchdog_ = std::move(watchdog), watchdog_after_s_ = after_s;
+  }
+
+ private:
+  struct Bound {  // one issue, ready to enqueue
+    int prepared = -1;
+    oct_message message{};
+    std::array<void*, OCT_MAX_OPERANDS + 1> pointers{};
+    oct_lane* lane = nullptr;
+    std::vector<int> waits;  // events of other lanes
+    int event = -1;          // recorded after it, if somebody waits for it
+  };
+  struct Completion;
+
+  void bind(const GroupTable& groups, const ProcessGrid& grid, int rank);
+  void bind_waits();
+  void enqueue(std::size_t issue);
+  void delay(std::size_t issue);
+  void wait_for_lanes();
+  void check_errors();
+
+  const StepProgram& program_;
+  const MemoryPlan& plan_;
+  Device& device_;
+  Communicator& communicator_;
+  Arena& arena_;
+  Expansion expansion_;
+  std::vector<DeviceLane> lanes_;
+  std::vector<DeviceEvent> events_;
+  std::vector<Bound> bound_;
+  std::vector<OperationRecord> records_;
+  std::shared_ptr<Completion> completion_;
+  std::int64_t highest_byte_ = 0;
+  unsigned delay_seed_ = 0;
+  int delay_us_ = 0;
+  std::vector<int> delays_us_;
+  Watchdog watchdog_;
+  double watchdog_after_s_ = 0;
+};
+
+}  // namespace octachoron

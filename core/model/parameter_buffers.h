@@ -1,0 +1,43 @@
+#pragma once
+/// The buffers of the parameters in a program: sharded masters and moments that persist, and, made anew in
+/// each step, compute weights and gradients of whole buckets.
+#include <string>
+#include <vector>
+
+#include "core/model/parameter_set.h"
+#include "core/program/builder.h"
+
+namespace octachoron {
+
+struct BucketBuffers {
+  View master, exp_avg, exp_avg_sq;  ///< [1, shard]
+  View weight;          ///< [1, elements]; the master itself where nothing is gathered or converted
+  View gradient;        ///< [1, elements]
+  View gradient_shard;  ///< [1, shard]; the gradient itself where nothing is reduced
+};
+
+class ParameterBuffers {
+ public:
+  /// Declares the persistent buffers first, so that all programs of a run agree on their places.
+  /// \param training with gradients
+  ParameterBuffers(ProgramBuilder& builder, const ParameterSet& set, bool training);
+
+  const ParameterSet& set() const { return set_; }
+  const std::vector<BucketBuffers>& buckets() const { return buckets_; }
+  View weight(const std::string& name) const { return tensor(name, &BucketBuffers::weight); }
+  View gradient(const std::string& name) const { return tensor(name, &BucketBuffers::gradient); }
+  /// Names of the persistent buffers of bucket `b`.
+  static std::string master_name(int b);
+  static std::string exp_avg_name(int b);
+  static std::string exp_avg_sq_name(int b);
+  static std::string gradient_shard_name(const ParameterSet& set, int b);
+
+ private:
+  View tensor(const std::string& name, View BucketBuffers::*part) const;
+
+  const ParameterSet& set_;
+  std::vector<BucketPlace> places_;
+  std::vector<BucketBuffers> buckets_;
+};
+
+}  // namespace octachoron
