@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/numerics/random.h"
 
 namespace octachoron {
 
@@ -19,7 +20,7 @@ constexpr unsigned char kGuard = 0xA5;
 constexpr unsigned char kPoison = 0xFF;  // NaN in F32, F64, BF16, E4M3 and E5M2
 
 std::uint64_t label_of(const Operation& operation, const Call& call) {
-  return std::hash<std::string>{}(operation.label) * 31 + std::uint64_t(call.micro_batch);
+  return hash64(operation.label) + std::uint64_t(call.micro_batch);
 }
 
 oct_message message_of(const Operation& operation, const Call& call, int group, int place, int size) {
@@ -174,7 +175,6 @@ std::optional<View> Executor::find(const std::string& buffer) const {
 }
 
 void Executor::set_delays(unsigned seed, int longest_us) {
-  delay_seed_ = seed;
   delay_us_ = longest_us;
   delays_us_.assign(bound_.size(), 0);
   if (longest_us == 0) return;
@@ -183,17 +183,19 @@ void Executor::set_delays(unsigned seed, int longest_us) {
     if (random() % 3 == 0) delay = int(random() % unsigned(longest_us));
 }
 
-void Executor::delay(std::size_t issue) {
-  if (delay_us_ == 0 || delays_us_[issue] == 0) return;
-  device_.check(
-      device_.table().enqueue_host(device_.handle(), bound_[issue].lane, sleep_us, &delays_us_[issue]),
-      "enqueue_host");
-}
-
-void Executor::enqueue(std::size_t issue) {
+void Executor::wait_for_producers(std::size_t issue) {
   const Bound& bound = bound_[issue];
   for (int event : bound.waits) events_[event].wait(bound.lane);
-  delay(issue);
+  if (delay_us_ > 0 && delays_us_[issue] > 0)
+    device_.check(device_.table().enqueue_host(device_.handle(), bound.lane, sleep_us, &delays_us_[issue]), "enqueue_host");
+}
+
+void Executor::announce(std::size_t issue) {
+  if (bound_[issue].event >= 0) events_[bound_[issue].event].record(bound_[issue].lane);
+}
+
+void Executor::launch(std::size_t issue) {
+  const Bound& bound = bound_[issue];
   if (bound.prepared >= 0) {
     device_.enqueue(bound.prepared, bound.pointers.data(), bound.lane);
   } else {
@@ -209,8 +211,9 @@ void Executor::enqueue(std::size_t issue) {
 
 void Executor::run() {
   for (std::size_t i = 0; i < bound_.size(); ++i) {
-    enqueue(i);
-    if (bound_[i].event >= 0) events_[bound_[i].event].record(bound_[i].lane);
+    wait_for_producers(i);
+    launch(i);
+    announce(i);
   }
   wait_for_lanes();
 }
@@ -219,11 +222,11 @@ std::span<const OperationRecord> Executor::run_observed() {
   for (std::size_t i = 0; i < bound_.size(); ++i) {
     const Bound& bound = bound_[i];
     records_[i].issue = &expansion_.issues[i];
-    for (int event : bound.waits) events_[event].wait(bound.lane);
+    wait_for_producers(i);
     device_.stamp(bound.lane, &records_[i].begin_s);
-    enqueue(i);
+    launch(i);
     device_.stamp(bound.lane, &records_[i].end_s);
-    if (bound.event >= 0) events_[bound.event].record(bound.lane);
+    announce(i);
   }
   wait_for_lanes();
   return records_;
@@ -231,8 +234,9 @@ std::span<const OperationRecord> Executor::run_observed() {
 
 void Executor::run_stepwise(const std::function<void(const Issue&)>& inspect) {
   for (std::size_t i = 0; i < bound_.size(); ++i) {
-    enqueue(i);
-    if (bound_[i].event >= 0) events_[bound_[i].event].record(bound_[i].lane);
+    wait_for_producers(i);
+    launch(i);
+    announce(i);
     wait_for_lanes();
     inspect(expansion_.issues[i]);
   }

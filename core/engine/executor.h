@@ -88,8 +88,9 @@ class Executor {
 
   void bind(const GroupTable& groups, const ProcessGrid& grid, int rank);
   void bind_waits();
-  void enqueue(std::size_t issue);
-  void delay(std::size_t issue);
+  void wait_for_producers(std::size_t issue);
+  void launch(std::size_t issue);
+  void announce(std::size_t issue);
   void wait_for_lanes();
   void check_errors();
 
@@ -105,7 +106,6 @@ class Executor {
   std::vector<OperationRecord> records_;
   std::shared_ptr<Completion> completion_;
   std::int64_t highest_byte_ = 0;
-  unsigned delay_seed_ = 0;
   int delay_us_ = 0;
   std::vector<int> delays_us_;
   Watchdog watchdog_;

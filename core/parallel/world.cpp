@@ -1,0 +1,93 @@
+#include "core/parallel/world.h"
+
+#include <chrono>
+#include <thread>
+
+#include "core/base/error.h"
+
+namespace octachoron {
+
+World::World(MPI_Comm comm) {
+  int provided = 0;
+  MPI_Query_thread(&provided);
+  if (provided < MPI_THREAD_MULTIPLE)
+    fail(ExitStatus::environment, "this MPI library gives thread level ", provided, " (", int(MPI_THREAD_MULTIPLE),
+         ", MPI_THREAD_MULTIPLE, is needed for transfers that progress under computation); use another MPI library");
+  MPI_Comm_dup(comm, &comm_);
+  MPI_Comm_rank(comm_, &rank_);
+  MPI_Comm_size(comm_, &size_);
+  MPI_Comm node = MPI_COMM_NULL;
+  MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node);
+  MPI_Comm_rank(node, &local_rank_);
+  MPI_Comm_size(node, &local_size_);
+  MPI_Comm_free(&node);
+}
+
+World::~World() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (!finalized) MPI_Comm_free(&comm_);
+}
+
+void World::allgather(const void* send, void* receive, std::size_t bytes) const {
+  MPI_Allgather(send, int(bytes), MPI_BYTE, receive, int(bytes), MPI_BYTE, comm_);
+}
+
+std::int64_t World::maximum(std::int64_t value) const {
+  MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, MPI_MAX, comm_);
+  return value;
+}
+
+double World::maximum(double value) const {
+  MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, comm_);
+  return value;
+}
+
+std::int64_t World::sum(std::int64_t value) const {
+  MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, MPI_SUM, comm_);
+  return value;
+}
+
+std::string World::broadcast(const std::string& value) const {
+  std::string text = value;
+  text.resize(broadcast(std::uint64_t(value.size())));
+  MPI_Bcast(text.data(), int(text.size()), MPI_CHAR, 0, comm_);
+  return text;
+}
+
+std::uint64_t World::broadcast(std::uint64_t value) const {
+  MPI_Bcast(&value, 1, MPI_UINT64_T, 0, comm_);
+  return value;
+}
+
+std::vector<std::string> World::hosts() const {
+  char name[MPI_MAX_PROCESSOR_NAME] = {};
+  int length = 0;
+  MPI_Get_processor_name(name, &length);
+  std::vector<char> all(std::size_t(size_) * sizeof name);
+  allgather(name, all.data(), sizeof name);
+  std::vector<std::string> hosts;
+  for (int rank = 0; rank < size_; ++rank) hosts.emplace_back(all.data() + std::size_t(rank) * sizeof name);
+  return hosts;
+}
+
+void World::barrier() const { MPI_Barrier(comm_); }
+
+std::uint64_t World::combine_flags(std::uint64_t flags, double limit_s) const {
+  using Clock = std::chrono::steady_clock;
+  std::uint64_t combined = 0;
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Iallreduce(&flags, &combined, 1, MPI_UINT64_T, MPI_BOR, comm_, &request);
+  const Clock::time_point begin = Clock::now();
+  for (int polls = 0;; ++polls) {
+    int done = 0;
+    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    if (done) return combined;
+    if (std::chrono::duration<double>(Clock::now() - begin).count() > limit_s)
+      fail(ExitStatus::peer_failed, "the ranks did not agree within ", limit_s,
+           " s (a peer has ended or hangs); resubmit the job");
+    std::this_thread::sleep_for(std::chrono::microseconds(polls < 20 ? 5 : 100));
+  }
+}
+
+}  // namespace octachoron
