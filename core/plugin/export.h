@@ -1,5 +1,8 @@
 #pragma once
-/// Plugin side: a C++ class becomes a table, and no exception leaves the plugin. Include this in plugins only.
+/// Plugin side: a C++ class becomes a table, and no exception leaves the plugin. Include this in plugins
+/// only.
+#include <algorithm>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <stdexcept>
@@ -28,7 +31,9 @@ inline std::string& error_text() {
   thread_local std::string text;
   return text;
 }
-inline const char* last_error() noexcept { return error_text().c_str(); }
+inline const char* last_error() noexcept {
+  return error_text().c_str();
+}
 
 template <class Function>
 oct_status guard(Function&& function) noexcept {
@@ -55,20 +60,30 @@ oct_status guard(Function&& function) noexcept {
 
 /// Table of a precision plugin written as a class:
 ///   Recipe(const oct_host&, const std::string& options);  oct_dtype storage(oct_storage) const;
-///   oct_quant_spec spec(const oct_quant_query&) const;    // struct_size is set by the caller
+///   oct_quant_spec spec(const oct_quant_query&) const;    // its struct_size is not looked at
 template <class T>
 inline constexpr oct_precision_table precision_table = {
     .struct_size = sizeof(oct_precision_table),
-    .create = [](const oct_host* host, const char* options, oct_recipe** out) {
-      return guard([&] { *out = reinterpret_cast<oct_recipe*>(new T(*host, options)); });
-    },
+    .create =
+        [](const oct_host* host, const char* options, oct_recipe** out) {
+          return guard([&] { *out = reinterpret_cast<oct_recipe*>(new T(*host, options)); });
+        },
     .destroy = [](oct_recipe* recipe) { delete reinterpret_cast<T*>(recipe); },
     .storage = [](oct_recipe* recipe, int32_t role) -> int32_t {
       return reinterpret_cast<const T*>(recipe)->storage(oct_storage(role));
     },
-    .spec = [](oct_recipe* recipe, const oct_quant_query* query, oct_quant_spec* out) {
-      return guard([&] { *out = reinterpret_cast<const T*>(recipe)->spec(*query); });
-    },
-    .update = nullptr, .state_bytes = nullptr, .save_state = nullptr, .load_state = nullptr};
+    .spec =
+        [](oct_recipe* recipe, const oct_quant_query* query, oct_quant_spec* out) {
+          return guard([&] {
+            // A program built with a shorter or longer spec gets what both know.
+            oct_quant_spec spec = reinterpret_cast<const T*>(recipe)->spec(*query);
+            spec.struct_size = out->struct_size;
+            std::memcpy(out, &spec, std::min(out->struct_size, sizeof spec));
+          });
+        },
+    .update = nullptr,
+    .state_bytes = nullptr,
+    .save_state = nullptr,
+    .load_state = nullptr};
 
 }  // namespace octachoron::plugin
