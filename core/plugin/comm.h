@@ -24,6 +24,9 @@ class Communicator {
   void enqueue(const oct_message& message, const void* send, void* receive, void* workspace, oct_lane* lane) {
     check(table().enqueue(handle_, &message, send, receive, workspace, lane), "enqueue");
   }
+  /// Sends and receives enqueued on the lane between the two calls are one exchange.
+  void exchange_begin(oct_lane* lane) { check(table().exchange_begin(handle_, lane), "exchange_begin"); }
+  void exchange_end(oct_lane* lane) { check(table().exchange_end(handle_, lane), "exchange_end"); }
   oct_comm_counters counters(int group, bool reset);
   bool is_concurrent() const;
   std::string poll_error();

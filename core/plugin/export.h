@@ -1,6 +1,8 @@
 #pragma once
 /// Plugin side: a C++ class becomes a table, and no exception leaves the plugin. Include this in plugins
 /// only.
+#include <algorithm>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <stdexcept>
@@ -58,7 +60,7 @@ oct_status guard(Function&& function) noexcept {
 
 /// Table of a precision plugin written as a class:
 ///   Recipe(const oct_host&, const std::string& options);  oct_dtype storage(oct_storage) const;
-///   oct_quant_spec spec(const oct_quant_query&) const;    // struct_size is set by the caller
+///   oct_quant_spec spec(const oct_quant_query&) const;    // its struct_size is not looked at
 template <class T>
 inline constexpr oct_precision_table precision_table = {
     .struct_size = sizeof(oct_precision_table),
@@ -72,7 +74,12 @@ inline constexpr oct_precision_table precision_table = {
     },
     .spec =
         [](oct_recipe* recipe, const oct_quant_query* query, oct_quant_spec* out) {
-          return guard([&] { *out = reinterpret_cast<const T*>(recipe)->spec(*query); });
+          return guard([&] {
+            // A program built with a shorter or longer spec gets what both know.
+            oct_quant_spec spec = reinterpret_cast<const T*>(recipe)->spec(*query);
+            spec.struct_size = out->struct_size;
+            std::memcpy(out, &spec, std::min(out->struct_size, sizeof spec));
+          });
         },
     .update = nullptr,
     .state_bytes = nullptr,

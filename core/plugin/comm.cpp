@@ -1,0 +1,74 @@
+#include "core/plugin/comm.h"
+
+#include <exception>
+#include <utility>
+#include <vector>
+
+namespace octachoron {
+
+Communicator::Communicator(PluginLibrary library, const oct_host& host, int mpi_communicator, Device& device)
+    : library_(std::move(library)) {
+  const std::string needed = table().device;
+  if (needed != "any" && needed != device.name())
+    fail(ExitStatus::usage, "comm plugin '", name(), "' does not work with device '", device.name(),
+         "' (it needs '", needed, "'); set backend.device = ", needed, " or choose another backend.comm");
+  oct_comm_host services{};
+  services.struct_size = sizeof services;
+  services.host = &host;
+  services.mpi_communicator = mpi_communicator;
+  services.device_table = &device.table();
+  services.device = device.handle();
+  check(table().create(&services, &handle_), "create");
+}
+
+Communicator::~Communicator() {
+  if (handle_ == nullptr) return;
+  // While an exception unwinds, peers may be gone: what waits for them would never end.
+  if (std::uncaught_exceptions() > 0) abort();
+  table().destroy(handle_);
+}
+
+int Communicator::create_group(std::span<const int> ranks, const std::string& purpose) {
+  const std::vector<std::int32_t> members(ranks.begin(), ranks.end());
+  std::int32_t group = 0;
+  check(table().group_create(handle_, members.data(), std::int32_t(members.size()), purpose.c_str(), &group),
+        "group_create");
+  return group;
+}
+
+std::int64_t Communicator::workspace(const oct_message& message) const {
+  std::int64_t bytes = 0;
+  check(table().query(handle_, &message, &bytes), "query");
+  return bytes;
+}
+
+oct_comm_counters Communicator::counters(int group, bool reset) {
+  oct_comm_counters counters{};
+  counters.struct_size = sizeof counters;
+  check(table().counters(handle_, group, reset ? 1 : 0, &counters), "counters");
+  return counters;
+}
+
+bool Communicator::is_concurrent() const {
+  return table().is_concurrent(handle_) != 0;
+}
+
+std::string Communicator::poll_error() {
+  char text[512] = "";
+  const oct_status status = table().poll_error(handle_, text, sizeof text);
+  if (status == OCT_OK) return "";
+  return *text != 0 ? text : "communication error without a text";
+}
+
+std::string Communicator::pending() {
+  if (!library_.has(&oct_comm_table::describe_pending)) return "";
+  char text[2048] = "";
+  table().describe_pending(handle_, text, sizeof text);
+  return text;
+}
+
+void Communicator::abort() noexcept {
+  if (handle_ != nullptr) table().abort(handle_);
+}
+
+}  // namespace octachoron
