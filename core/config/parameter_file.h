@@ -13,10 +13,12 @@ namespace octachoron {
 
 /// One row of the one table of parameters: documentation, defaults and parsing all come from it.
 struct ParameterInfo {
-  std::string key;   ///< "run.steps"
+  std::string key;  ///< "run.steps"
   std::string unit, legal, default_text, help;
-  std::function<void(Parameters&, const std::string& value)> set;  ///< throws Error(usage) naming what is legal
-  std::function<std::string(const Parameters&)> get;               ///< text that set() accepts
+  /// Throws Error(usage) naming what is legal.
+  std::function<void(Parameters&, const std::string& value)> set;
+  /// Text that set() accepts; empty where the value is not given and finalize() has not resolved it.
+  std::function<std::string(const Parameters&)> get;
 };
 const std::vector<ParameterInfo>& parameter_table();
 
@@ -35,10 +37,11 @@ struct ParsedParameters {
   Parameters values;
   ParameterOrigins origins;
 };
-/// Reads the file, applies `overrides` ("section.key=value") after it. Unknown and duplicate keys are refused with file,
-/// line and the nearest known key. Defaults are not yet resolved.
+/// Reads the file, applies `overrides` ("section.key=value") after it. Unknown and duplicate keys are refused
+/// with file, line and the nearest known key. Defaults are not yet resolved.
 ParsedParameters parse_parameters(const std::string& file, const std::vector<std::string>& overrides);
-ParsedParameters parse_parameter_text(const std::string& text, const std::string& file, const std::vector<std::string>& overrides);
+ParsedParameters parse_parameter_text(const std::string& text, const std::string& file,
+                                      const std::vector<std::string>& overrides);
 
 /// The effective parameters as a parameter file that reads back to the same values.
 std::string format_parameters(const Parameters& parameters);
