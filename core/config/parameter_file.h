@@ -15,9 +15,10 @@ namespace octachoron {
 struct ParameterInfo {
   std::string key;  ///< "run.steps"
   std::string unit, legal, default_text, help;
-  std::function<void(Parameters&, const std::string& value)>
-      set;                                            ///< throws Error(usage) naming what is legal
-  std::function<std::string(const Parameters&)> get;  ///< text that set() accepts
+  /// Throws Error(usage) naming what is legal.
+  std::function<void(Parameters&, const std::string& value)> set;
+  /// Text that set() accepts; empty where the value is not given and finalize() has not resolved it.
+  std::function<std::string(const Parameters&)> get;
 };
 const std::vector<ParameterInfo>& parameter_table();
 

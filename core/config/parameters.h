@@ -16,16 +16,19 @@ struct RunParameters {
   std::int64_t log_every = 10;
   std::int64_t wall_limit_s = 0;  ///< seconds; 0: auto
   std::int64_t max_skipped = 5;
+  bool operator==(const RunParameters&) const = default;
 };
 
 struct GridParameters {
   int dp = 1, tp = 1, pp = 1, cp = 1;
   int virtual_stages = 1;
+  bool operator==(const GridParameters&) const = default;
 };
 
 struct BackendParameters {
   std::string device = "cpu", precision = "fp32", comm;  ///< comm empty: mpi with cpu, nccl with cuda
   std::string plugin_path;
+  bool operator==(const BackendParameters&) const = default;
 };
 
 enum class ModelFamily { gpt2, llama };
@@ -38,10 +41,12 @@ struct ModelParameters {
   bool tie_embeddings = true, qkv_bias = true;
   double rope_theta = 0;  ///< 0 for gpt2
   double norm_epsilon = 1e-5, init_std = 0.02;
+  bool operator==(const ModelParameters&) const = default;
 };
 
 struct BatchParameters {
   std::int64_t global = 0, micro = 1;  ///< sequences
+  bool operator==(const BatchParameters&) const = default;
 };
 
 struct PrecisionParameters {
@@ -52,6 +57,7 @@ struct PrecisionParameters {
   std::vector<std::string> exclude;
   std::int64_t high_precision_first = 0, high_precision_last = 0;
   std::string fallback = "refuse";
+  bool operator==(const PrecisionParameters&) const = default;
 };
 
 enum class Decay { cosine, linear, constant };
@@ -62,6 +68,7 @@ struct OptimizerParameters {
   Decay decay = Decay::cosine;
   std::int64_t decay_steps = 0;  ///< 0: run.steps
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0.1, clip = 1.0;
+  bool operator==(const OptimizerParameters&) const = default;
 };
 
 struct DataParameters {
@@ -69,6 +76,7 @@ struct DataParameters {
   std::string format = "auto";
   bool repeat = true;
   std::int64_t validate_every = 100, validate_batches = 10;
+  bool operator==(const DataParameters&) const = default;
 };
 
 enum class ScheduleKind { one_f_one_b, interleaved, gpipe };
@@ -80,21 +88,25 @@ struct ParallelParameters {
   std::vector<std::int64_t> stage_layers;
   Recompute recompute = Recompute::none;
   double bucket_mib = 32;
+  bool operator==(const ParallelParameters&) const = default;
 };
 
 struct CheckpointParameters {
   std::string directory;  ///< empty: <output>/checkpoints
   std::int64_t every = 0, every_minutes = 30, keep = 2;
   bool async = true;
+  bool operator==(const CheckpointParameters&) const = default;
 };
 
 struct TraceParameters {
   std::vector<std::int64_t> steps, gradients;  ///< step numbers, ascending
+  bool operator==(const TraceParameters&) const = default;
 };
 
 struct EngineParameters {
   bool graphs = true;
   int threads = 0;  ///< 0: auto = node's cores / its ranks
+  bool operator==(const EngineParameters&) const = default;
 };
 
 struct Parameters {
@@ -115,6 +127,7 @@ struct Parameters {
 
   /// Micro-batches a rank runs through in one optimiser step.
   std::int64_t micro_batches() const { return batch.global / (batch.micro * grid.dp); }
+  bool operator==(const Parameters&) const = default;
 };
 
 }  // namespace octachoron
