@@ -89,49 +89,46 @@ struct Executor::Completion {
   }
 };
 
-Executor::Executor(const StepProgram& program, const MemoryPlan& plan, Device& device,
-                   Communicator& communicator, const GroupTable& groups, const ProcessGrid& grid, int rank,
-                   Arena& arena)
+oct_lane* LaneSet::get(const Lane& lane) {
+  auto found = lanes_.find(lane.name);
+  if (found == lanes_.end()) found = lanes_.emplace(lane.name, DeviceLane(device_, lane.name, lane.priority)).first;
+  return found->second.handle();
+}
+
+Executor::Executor(const StepProgram& program, const MemoryPlan& plan, const ExecutionContext& context)
     : program_(program),
       plan_(plan),
-      device_(device),
-      communicator_(communicator),
-      arena_(arena),
+      context_(context),
       expansion_(expand(program)),
       bound_(expansion_.issues.size()),
       records_(expansion_.issues.size()),
       completion_(std::make_shared<Completion>()) {
-  for (const Lane& lane : program.lanes) lanes_.emplace_back(device, lane.name, lane.priority);
-  bind(groups, grid, rank);
+  context_.groups.add(program);
+  for (std::size_t i = 0; i < bound_.size(); ++i) bind(i);
   bind_waits();
 }
 
-void Executor::bind(const GroupTable& groups, const ProcessGrid& grid, int rank) {
-  const Coordinate at = grid.coordinate(rank);
-  for (std::size_t i = 0; i < bound_.size(); ++i) {
-    const Issue& issue = expansion_.issues[i];
-    const Operation& operation = *issue.operation;
-    const Call& call = program_.schedule.calls[issue.call];
-    Bound& bound = bound_[i];
-    bound.lane = lanes_[operation.lane].handle();
-    for (std::size_t k = 0; k < operation.operands.size(); ++k)
-      if (const View& view = operation.operands[k].view; !view.absent())
-        bound.pointers[k] = address(view, call);
-    if (!operation.workspace.absent())
-      bound.pointers[operation.operands.size()] = address(operation.workspace, call);
-    for_each_access(operation, [&](const View& view, Access) {
-      const Buffer& buffer = program_.buffers[view.buffer];
-      if (buffer.memory == MemoryClass::host) return;
-      const std::int64_t begin = plan_.placement[program_.instance(view.buffer, call)];
-      highest_byte_ = std::max(highest_byte_, begin + view.box().end());
-    });
-    if (is_communication(operation.op)) {
-      const AxisSet axes = operation.peers.axes;
-      bound.message = message_of(operation, call, groups.id(operation.peers), grid.place_in_group(rank, axes),
-                                 grid.group_size(axes));
-    } else {
-      bound.prepared = device_.prepare(describe_for_device(operation, at));
-    }
+void Executor::bind(std::size_t i) {
+  const Issue& issue = expansion_.issues[i];
+  const Operation& operation = *issue.operation;
+  const Call& call = program_.schedule.calls[issue.call];
+  Bound& bound = bound_[i];
+  bound.lane = context_.lanes.get(program_.lanes[operation.lane]);
+  for (std::size_t k = 0; k < operation.operands.size(); ++k)
+    if (const View& view = operation.operands[k].view; !view.absent()) bound.pointers[k] = address(view, call);
+  if (!operation.workspace.absent()) bound.pointers[operation.operands.size()] = address(operation.workspace, call);
+  for_each_access(operation, [&](const View& view, Access) {
+    if (program_.buffers[view.buffer].memory == MemoryClass::host) return;
+    const std::int64_t begin = plan_.placement[program_.instance(view.buffer, call)];
+    highest_byte_ = std::max(highest_byte_, begin + view.box().end());
+  });
+  if (is_communication(operation.op)) {
+    const AxisSet axes = operation.peers.axes;
+    bound.message = message_of(operation, call, context_.groups.id(operation.peers),
+                               context_.grid.place_in_group(context_.rank, axes), context_.grid.group_size(axes));
+  } else {
+    bound.prepared =
+        context_.device.prepare(describe_for_device(operation, context_.grid.coordinate(context_.rank)));
   }
 }
 
@@ -144,7 +141,7 @@ void Executor::bind_waits() {
       const int producer = expansion_.issue_of(lane, issue.waits[lane]);
       if (event_of[producer] < 0) {
         event_of[producer] = int(events_.size());
-        events_.emplace_back(device_);
+        events_.emplace_back(context_.device);
         bound_[producer].event = event_of[producer];
       }
       bound_[i].waits.push_back(event_of[producer]);
@@ -160,7 +157,7 @@ std::byte* Executor::address(const View& view, int instance) const {
   const std::int64_t begin = plan_.placement[view.buffer * program_.instances_per_buffer() + instance];
   ensure(begin >= 0, "buffer '", program_.buffers[view.buffer].name, "' has no place");
   const bool host = program_.buffers[view.buffer].memory == MemoryClass::host;
-  return (host ? arena_.host_at(begin) : arena_.device_at(begin)) + view.offset;
+  return (host ? context_.arena.host_at(begin) : context_.arena.device_at(begin)) + view.offset;
 }
 
 std::optional<View> Executor::find(const std::string& buffer) const {
@@ -187,21 +184,26 @@ void Executor::wait_for_producers(std::size_t issue) {
   const Bound& bound = bound_[issue];
   for (int event : bound.waits) events_[event].wait(bound.lane);
   if (delay_us_ > 0 && delays_us_[issue] > 0)
-    device_.check(device_.table().enqueue_host(device_.handle(), bound.lane, sleep_us, &delays_us_[issue]), "enqueue_host");
+    enqueue_host(bound.lane, sleep_us, &delays_us_[issue]);
 }
 
 void Executor::announce(std::size_t issue) {
   if (bound_[issue].event >= 0) events_[bound_[issue].event].record(bound_[issue].lane);
 }
 
+void Executor::enqueue_host(oct_lane* lane, void (*function)(void*), void* argument) {
+  Device& device = context_.device;
+  device.check(device.table().enqueue_host(device.handle(), lane, function, argument), "enqueue_host");
+}
+
 void Executor::launch(std::size_t issue) {
   const Bound& bound = bound_[issue];
   if (bound.prepared >= 0) {
-    device_.enqueue(bound.prepared, bound.pointers.data(), bound.lane);
+    context_.device.enqueue(bound.prepared, bound.pointers.data(), bound.lane);
   } else {
     const bool receives = bound.message.kind == OCT_RECEIVE;
     const bool sends = bound.message.kind == OCT_SEND;
-    communicator_.enqueue(bound.message, receives ? nullptr : bound.pointers[0],
+    context_.communicator.enqueue(bound.message, receives ? nullptr : bound.pointers[0],
                           receives ? bound.pointers[0]
                           : sends  ? nullptr
                                    : bound.pointers[1],
@@ -223,9 +225,9 @@ std::span<const OperationRecord> Executor::run_observed() {
     const Bound& bound = bound_[i];
     records_[i].issue = &expansion_.issues[i];
     wait_for_producers(i);
-    device_.stamp(bound.lane, &records_[i].begin_s);
+    context_.device.stamp(bound.lane, &records_[i].begin_s);
     launch(i);
-    device_.stamp(bound.lane, &records_[i].end_s);
+    context_.device.stamp(bound.lane, &records_[i].end_s);
     announce(i);
   }
   wait_for_lanes();
@@ -243,32 +245,29 @@ void Executor::run_stepwise(const std::function<void(const Issue&)>& inspect) {
 }
 
 void Executor::wait_for_lanes() {
-  completion_->expect(int(lanes_.size()));
-  for (const DeviceLane& lane : lanes_)
-    device_.check(
-        device_.table().enqueue_host(device_.handle(), lane.handle(), Completion::arrive, completion_.get()),
-        "enqueue_host");
+  completion_->expect(int(program_.lanes.size()));
+  for (const Lane& lane : program_.lanes) enqueue_host(context_.lanes.get(lane), Completion::arrive, completion_.get());
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
   while (!completion_->wait_for(std::chrono::milliseconds(200))) {
     // An error ends what is in flight here, so that the lanes run dry and the wait ends.
-    if (std::string problem = communicator_.poll_error(); !problem.empty()) {
-      communicator_.abort();
+    if (std::string problem = context_.communicator.poll_error(); !problem.empty()) {
+      context_.communicator.abort();
       completion_->wait_for(std::chrono::seconds(5));
       fail(ExitStatus::peer_failed, "communication failed (", problem, "); resubmit the job");
     }
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     if (watchdog_ && watchdog_after_s_ > 0 && seconds > watchdog_after_s_)
-      watchdog_(communicator_.pending(), seconds);
+      watchdog_(context_.communicator.pending(), seconds);
   }
   check_errors();
 }
 
 void Executor::check_errors() {
-  if (const std::string problem = communicator_.poll_error(); !problem.empty())
+  if (const std::string problem = context_.communicator.poll_error(); !problem.empty())
     fail(ExitStatus::peer_failed, "communication failed (", problem, "); resubmit the job");
-  if (const std::string problem = device_.poll_error(); !problem.empty())
-    fail(ExitStatus::internal, "device '", device_.name(), "' failed (", problem,
+  if (const std::string problem = context_.device.poll_error(); !problem.empty())
+    fail(ExitStatus::internal, "device '", context_.device.name(), "' failed (", problem,
          "); report this with the parameter file");
 }
 

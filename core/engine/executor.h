@@ -2,6 +2,7 @@
 /// Executes a step program: binds it once to a device, a network and an arena, then runs it again and again
 /// without allocating. The only place that knows lanes, events and plugins together.
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,7 +15,7 @@
 
 namespace octachoron {
 
-/// Memory and lanes shared by the programs of a run.
+/// Memory shared by the programs of a run.
 class Arena {
  public:
   /// \param bytes, host_bytes the largest of the plans. Guard bytes stand behind both.
@@ -36,6 +37,28 @@ class Arena {
   DeviceMemory device_, host_;
 };
 
+/// The lanes of all programs of a run, by name.
+class LaneSet {
+ public:
+  explicit LaneSet(Device& device) : device_(device) {}
+  oct_lane* get(const Lane& lane);  ///< made at first use
+
+ private:
+  Device& device_;
+  std::map<std::string, DeviceLane> lanes_;
+};
+
+/// What programs are executed on.
+struct ExecutionContext {
+  Device& device;
+  Communicator& communicator;
+  GroupTable& groups;
+  LaneSet& lanes;
+  Arena& arena;
+  ProcessGrid grid;
+  int rank = 0;
+};
+
 /// Gets one record per operation of an observed step, after it: the hook of the timeline.
 struct OperationRecord {
   const Issue* issue = nullptr;
@@ -44,9 +67,8 @@ struct OperationRecord {
 
 class Executor {
  public:
-  /// \param coordinate of this rank  \pre `groups` holds the program's groups
-  Executor(const StepProgram& program, const MemoryPlan& plan, Device& device, Communicator& communicator,
-           const GroupTable& groups, const ProcessGrid& grid, int rank, Arena& arena);
+  /// Collective over the grid where the program needs new groups. Program and plan must outlive the executor.
+  Executor(const StepProgram& program, const MemoryPlan& plan, const ExecutionContext& context);
 
   const StepProgram& program() const { return program_; }
   const Expansion& expansion() const { return expansion_; }
@@ -86,21 +108,19 @@ class Executor {
   };
   struct Completion;
 
-  void bind(const GroupTable& groups, const ProcessGrid& grid, int rank);
+  void bind(std::size_t issue);
   void bind_waits();
   void wait_for_producers(std::size_t issue);
   void launch(std::size_t issue);
+  void enqueue_host(oct_lane* lane, void (*function)(void*), void* argument);
   void announce(std::size_t issue);
   void wait_for_lanes();
   void check_errors();
 
   const StepProgram& program_;
   const MemoryPlan& plan_;
-  Device& device_;
-  Communicator& communicator_;
-  Arena& arena_;
+  ExecutionContext context_;
   Expansion expansion_;
-  std::vector<DeviceLane> lanes_;
   std::vector<DeviceEvent> events_;
   std::vector<Bound> bound_;
   std::vector<OperationRecord> records_;

@@ -1,0 +1,37 @@
+#include "core/schedule/rank_programs.h"
+
+#include "core/base/error.h"
+
+namespace octachoron {
+
+namespace {
+
+PlannedProgram planned(BuiltProgram built) {
+  MemoryPlan plan = plan_memory(built.program);
+  return {std::move(built), std::move(plan)};
+}
+
+// Masters and moments stay where they are when the run goes from one program to the other.
+void check_persistent(const PlannedProgram& a, const PlannedProgram& b) {
+  for (std::size_t i = 0; i < a.built.program.buffers.size(); ++i) {
+    const Buffer& buffer = a.built.program.buffers[i];
+    if (!buffer.persistent) continue;
+    const int other = b.built.program.find_buffer(buffer.name);
+    ensure(other >= 0 && a.plan.placement[i * a.built.program.instances_per_buffer()] ==
+                             b.plan.placement[other * b.built.program.instances_per_buffer()],
+           "the programs disagree on the place of '", buffer.name, "'");
+  }
+}
+
+}  // namespace
+
+RankPrograms build_rank_programs(const Parameters& parameters, const Target& target, int rank) {
+  RankPrograms programs;
+  programs.set = parameter_set(parameters, target.grid, target.grid.coordinate(rank));
+  programs.training = planned(build_training_program(parameters, target, programs.set));
+  programs.validation = planned(build_validation_program(parameters, target, programs.set));
+  check_persistent(programs.training, programs.validation);
+  return programs;
+}
+
+}  // namespace octachoron

@@ -1,0 +1,169 @@
+#include "core/train/session.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "core/base/error.h"
+#include "core/model/parameter_buffers.h"
+#include "core/numerics/random.h"
+
+namespace octachoron {
+
+namespace {
+
+template <class T>
+void initialise_range(const ParameterTensor& tensor, std::uint64_t seed, const ShardRange& range, T* data) {
+  const std::int64_t count = range.flat_end - range.flat_begin;
+  if (tensor.initial != Initial::normal) {
+    std::fill_n(data, count, tensor.initial == Initial::one ? T(1) : T(0));
+    return;
+  }
+  fill_normal(seed, hash64(tensor.logical.name), tensor.deviation, tensor.logical.layout, range.flat_begin, range.flat_end,
+              data);
+}
+
+template <class T>
+bool all_finite(const T* data, const View& view) {
+  for (std::int64_t row = 0; row < view.rows; ++row)
+    for (std::int64_t column = 0; column < view.columns; ++column)
+      if (!std::isfinite(double(data[row * view.pitch + column]))) return false;
+  return true;
+}
+
+bool all_finite(const std::byte* data, const View& view) {
+  switch (view.dtype) {
+    case OCT_F32: return all_finite(reinterpret_cast<const float*>(data), view);
+    case OCT_F64: return all_finite(reinterpret_cast<const double*>(data), view);
+    default: return true;
+  }
+}
+
+}  // namespace
+
+ProcessGrid grid_of(const Parameters& parameters) {
+  ProcessGrid grid;
+  grid.extent[int(Axis::tp)] = parameters.grid.tp;
+  grid.extent[int(Axis::cp)] = parameters.grid.cp;
+  grid.extent[int(Axis::dp)] = parameters.grid.dp;
+  grid.extent[int(Axis::pp)] = parameters.grid.pp;
+  return grid;
+}
+
+TrainingSession::TrainingSession(const Parameters& parameters, const World& world, Backend& backend)
+    : parameters_(parameters),
+      grid_(grid_of(parameters)),
+      rank_(world.rank()),
+      device_(backend.device()),
+      programs_(build_rank_programs(parameters, {grid_, &backend.device(), &backend.recipe()}, world.rank())),
+      groups_(backend.communicator(), grid_, world.rank()),
+      lanes_(backend.device()),
+      arena_(backend.device(), programs_.arena_bytes(), programs_.host_bytes()) {
+  ensure(device_.properties().is_host, "state on devices with memory of their own is not available in this version");
+  const ExecutionContext context{device_, backend.communicator(), groups_, lanes_, arena_, grid_, rank_};
+  training_ = std::make_unique<Executor>(programs_.training.built.program, programs_.training.plan, context);
+  validation_ = std::make_unique<Executor>(programs_.validation.built.program, programs_.validation.plan, context);
+}
+
+void TrainingSession::initialise() {
+  const ParameterSet& set = programs_.set;
+  for (int b = 0; b < int(set.buckets.size()); ++b)  // padding too is zero for ever
+    for (const std::string& name :
+         {ParameterBuffers::master_name(b), ParameterBuffers::exp_avg_name(b), ParameterBuffers::exp_avg_sq_name(b)}) {
+      const View view = training_->find(name).value();
+      std::memset(training_->address(view), 0, std::size_t(view.bytes()));
+    }
+  for (const ShardRange& range : shard_ranges(set, grid_.place_in_group(rank_, Axis::dp | Axis::cp))) {
+    const View view = training_->find(ParameterBuffers::master_name(range.bucket)).value();
+    std::byte* data = training_->address(view) + range.shard_offset * size_of(view.dtype);
+    const ParameterTensor& tensor = set.tensors[range.tensor];
+    if (view.dtype == OCT_F64)
+      initialise_range(tensor, parameters_.run.seed, range, reinterpret_cast<double*>(data));
+    else
+      initialise_range(tensor, parameters_.run.seed, range, reinterpret_cast<float*>(data));
+  }
+}
+
+void TrainingSession::load_inputs(Executor& executor, const RankBatch& batch, double learning_rate, std::int64_t step) {
+  const View tokens = executor.find(StepBuffers::tokens).value(), targets = executor.find(StepBuffers::targets).value();
+  const int micro_batches = executor.program().schedule.micro_batches;
+  ensure(std::int64_t(batch.ids.size()) == tokens.columns * micro_batches, "a batch of ", batch.ids.size(), " tokens");
+  for (int m = 0; m < micro_batches; ++m) {
+    const std::size_t begin = std::size_t(m * tokens.columns), bytes = std::size_t(tokens.bytes());
+    std::memcpy(executor.address(tokens, m), batch.ids.data() + begin, bytes);
+    std::memcpy(executor.address(targets, m), batch.targets.data() + begin, bytes);
+  }
+  auto* scalars = reinterpret_cast<double*>(executor.address(executor.find(StepBuffers::scalars).value()));
+  scalars[OCT_SCALAR_LEARNING_RATE] = learning_rate;
+  scalars[OCT_SCALAR_STEP] = double(step);
+  scalars[OCT_SCALAR_INVERSE_TOKENS] = batch.global_valid_targets > 0 ? 1.0 / double(batch.global_valid_targets) : 0.0;
+}
+
+StepResult TrainingSession::read_result(const Executor& executor) const {
+  const auto* result = reinterpret_cast<const double*>(executor.address(executor.find(StepBuffers::result).value()));
+  return {.loss = result[3], .grad_norm = result[0], .finite = result[2] != 0};
+}
+
+StepResult TrainingSession::step(const RankBatch& batch, double learning_rate, std::int64_t step) {
+  load_inputs(*training_, batch, learning_rate, step);
+  training_->run();
+  return read_result(*training_);
+}
+
+double TrainingSession::validate(const RankBatch& batch) {
+  load_inputs(*validation_, batch, 0, 0);
+  validation_->run();
+  return read_result(*validation_).loss;
+}
+
+std::string TrainingSession::step_checked(const RankBatch& batch, double learning_rate, std::int64_t step,
+                                          StepResult& result) {
+  load_inputs(*training_, batch, learning_rate, step);
+  std::string first;
+  training_->run_stepwise([&](const Issue& issue) {
+    if (first.empty()) first = first_nonfinite(issue);
+  });
+  result = read_result(*training_);
+  return first;
+}
+
+std::string TrainingSession::first_nonfinite(const Issue& issue) const {
+  const StepProgram& program = training_->program();
+  std::string found;
+  for (const Operand& operand : issue.operation->operands) {
+    if (operand.view.absent() || !writes(operand.access) || !found.empty()) continue;
+    // Of a vocabulary part without ids the maximum is -infinity by definition.
+    if (issue.operation->op == OCT_LOSS_STATISTICS) continue;
+    if (!all_finite(training_->address(operand.view, program.schedule.calls[issue.call]), operand.view))
+      found = describe(program, issue) + " wrote it to '" + program.buffers[operand.view.buffer].name + "'";
+  }
+  return found;
+}
+
+void TrainingSession::append_ranges(std::vector<CheckpointTensor>& out, const std::string& group,
+                                    const std::function<std::string(int)>& buffer) const {
+  const ParameterSet& set = programs_.set;
+  const std::size_t first = out.size();
+  for (const ParameterTensor& tensor : set.tensors) out.push_back({group + tensor.logical.name, tensor.logical, {}, OCT_F32});
+  for (const ShardRange& range : shard_ranges(set, grid_.place_in_group(rank_, Axis::dp | Axis::cp))) {
+    const View view = training_->find(buffer(range.bucket)).value();
+    std::byte* data = training_->address(view) + range.shard_offset * size_of(view.dtype);
+    out[first + std::size_t(range.tensor)].ranges.push_back({0, range.flat_begin, range.flat_end, data, view.dtype});
+  }
+}
+
+std::vector<CheckpointTensor> TrainingSession::state() const {
+  std::vector<CheckpointTensor> tensors;
+  append_ranges(tensors, "/master/", ParameterBuffers::master_name);
+  append_ranges(tensors, "/optimizer/exp_avg/", ParameterBuffers::exp_avg_name);
+  append_ranges(tensors, "/optimizer/exp_avg_sq/", ParameterBuffers::exp_avg_sq_name);
+  return tensors;
+}
+
+std::vector<CheckpointTensor> TrainingSession::gradients() const {
+  std::vector<CheckpointTensor> tensors;
+  append_ranges(tensors, "/gradient/",
+                [&](int b) { return ParameterBuffers::gradient_shard_name(programs_.set, b); });
+  return tensors;
+}
+
+}  // namespace octachoron

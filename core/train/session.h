@@ -1,0 +1,67 @@
+#pragma once
+/// One rank's programs on its device: runs steps, and gives access to the state that outlives them.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/checkpoint/checkpoint.h"
+#include "core/data/batch.h"
+#include "core/engine/backend.h"
+#include "core/engine/executor.h"
+#include "core/schedule/rank_programs.h"
+
+namespace octachoron {
+
+struct StepResult {
+  double loss = 0;       ///< nats, mean over the valid targets of the global batch
+  double grad_norm = 0;  ///< before clipping
+  bool finite = true;    ///< false: nothing was updated
+};
+
+class TrainingSession {
+ public:
+  /// Builds, plans, allocates and binds. Collective over the grid. \param parameters must outlive the session
+  TrainingSession(const Parameters& parameters, const World& world, Backend& backend);
+
+  const RankPrograms& programs() const { return programs_; }
+  const ProcessGrid& grid() const { return grid_; }
+  Executor& training() { return *training_; }
+  Executor& validation() { return *validation_; }
+  Arena& arena() { return arena_; }
+  GroupTable& groups() { return groups_; }
+
+  /// Masters from the seed (contract 1.1), moments zero.
+  void initialise();
+  StepResult step(const RankBatch& batch, double learning_rate, std::int64_t step);
+  /// Mean loss of a batch, forward only.
+  double validate(const RankBatch& batch);
+  /// The same step operation by operation: what the first operation was that wrote a non-finite value, or empty.
+  /// Leaves the state as step() does.
+  std::string step_checked(const RankBatch& batch, double learning_rate, std::int64_t step, StepResult& result);
+
+  /// `/master`, `/optimizer/exp_avg`, `/optimizer/exp_avg_sq` of all tensors, with the ranges this rank owns, in place.
+  std::vector<CheckpointTensor> state() const;
+  /// `/gradient/<tensor>` of the last step, before clipping.
+  std::vector<CheckpointTensor> gradients() const;
+
+ private:
+  void load_inputs(Executor& executor, const RankBatch& batch, double learning_rate, std::int64_t step);
+  StepResult read_result(const Executor& executor) const;
+  void append_ranges(std::vector<CheckpointTensor>& out, const std::string& group,
+                     const std::function<std::string(int)>& buffer) const;
+  std::string first_nonfinite(const Issue& issue) const;
+
+  const Parameters& parameters_;
+  ProcessGrid grid_;
+  int rank_;
+  Device& device_;
+  RankPrograms programs_;
+  GroupTable groups_;
+  LaneSet lanes_;
+  Arena arena_;
+  std::unique_ptr<Executor> training_, validation_;
+};
+
+ProcessGrid grid_of(const Parameters& parameters);
+
+}  // namespace octachoron
