@@ -37,6 +37,9 @@ class CheckpointDamaged : public Error {
   explicit CheckpointDamaged(const std::string& sentence) : Error(ExitStatus::data, sentence) {}
 };
 
+/// \throws CheckpointDamaged naming file and dataset
+[[noreturn]] void refuse_checksum(const std::string& file, const std::string& dataset);
+
 /// "step-00000100.h5"
 std::string checkpoint_name(std::int64_t step);
 /// The step of such a name; -1 for any other.

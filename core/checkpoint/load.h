@@ -11,15 +11,16 @@
 
 namespace octachoron {
 
-/// One dataset of a file.
+/// One dataset of a file, as the whole it is.
 struct StoredTensor {
   std::string path;
-  std::vector<std::int64_t> shape;
+  TensorLayout layout;
   DType stored = OCT_F32;
   std::uint64_t checksum = 0;
-
-  std::int64_t size() const;
 };
+
+/// The dataset as boxes of bounded size, in row-major order.
+std::vector<Piece> blocks(const StoredTensor& tensor);
 
 /// An open checkpoint. Serial: every rank may hold one of the same file.
 class CheckpointFile {
@@ -42,9 +43,8 @@ class CheckpointFile {
   /// another
   std::uint64_t read(const CheckpointTensor& tensor) const;
 
-  /// Elements [begin, begin + count) of a dataset in row-major order, bits unchanged.
-  /// \param out room for count elements of the stored type
-  void read_flat(const StoredTensor& tensor, std::int64_t begin, std::int64_t count, void* out) const;
+  /// One box of a dataset, bits unchanged. \param out room for its elements in the stored type
+  void read_block(const StoredTensor& tensor, const Piece& block, void* out) const;
 
   /// Reads the whole dataset in blocks. \throws CheckpointDamaged naming it if its checksum is another
   void verify(const StoredTensor& tensor) const;

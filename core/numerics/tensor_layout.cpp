@@ -25,7 +25,8 @@ void append(std::vector<Piece>& out, const TensorLayout& layout, const RowBlock&
                  .column = layout.first_column + column,
                  .rows = rows,
                  .columns = columns,
-                 .offset = row * layout.local_columns + column});
+                 .offset = row * layout.local_columns + column,
+                 .owned = block.owned});
 }
 
 }  // namespace

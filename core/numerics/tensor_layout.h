@@ -42,6 +42,7 @@ struct TensorLayout {
 struct Piece {
   std::int64_t row = 0, column = 0, rows = 0, columns = 0;
   std::int64_t offset = 0;
+  bool owned = true;  ///< as its block
 
   std::int64_t size() const { return rows * columns; }
   bool operator==(const Piece&) const = default;

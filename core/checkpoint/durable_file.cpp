@@ -1,0 +1,75 @@
+#include "core/checkpoint/durable_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "core/base/error.h"
+
+namespace octachoron {
+namespace {
+
+[[noreturn]] void refuse(const char* what, const std::string& path, int reason) {
+  fail(ExitStatus::data, "cannot ", what, " '", path, "': ", std::strerror(reason));
+}
+
+class Descriptor {
+ public:
+  Descriptor(const std::string& path, int flags, const char* what)
+      : id_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
+    if (id_ < 0) refuse(what, path, errno);
+  }
+  ~Descriptor() { ::close(id_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  operator int() const { return id_; }  // NOLINT: it is one
+
+ private:
+  int id_;
+};
+
+}  // namespace
+
+void make_folder(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) refuse("make the folder", folder, error.value());
+  if (!std::filesystem::is_directory(folder, error)) refuse("use the folder", folder, ENOTDIR);
+}
+
+void reserve_file(const std::string& path, std::int64_t bytes) {
+  const Descriptor file(path, O_CREAT | O_TRUNC | O_RDWR, "make the file");
+  // Where the file system cannot say (EOPNOTSUPP, ENOSYS), the writes themselves will.
+  if (bytes > 0 && ::fallocate(file, 0, 0, bytes) != 0 &&
+      (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
+    const int reason = errno;
+    ::unlink(path.c_str());
+    refuse("reserve space for", path + "' of " + std::to_string(bytes) + " bytes in '" + folder_of(path),
+           reason);
+  }
+  if (::ftruncate(file, 0) != 0) refuse("empty the file", path, errno);
+}
+
+void require_writable(const std::string& path) {
+  const Descriptor file(path, O_RDWR, "open the file");
+}
+
+void sync_to_disk(const std::string& path) {
+  const Descriptor file(path, O_RDONLY, "open");
+  if (::fsync(file) != 0) refuse("sync", path, errno);
+}
+
+void publish(const std::string& temporary, const std::string& path) {
+  if (::rename(temporary.c_str(), path.c_str()) != 0) refuse("rename the finished file to", path, errno);
+  sync_to_disk(folder_of(path));
+}
+
+std::string folder_of(const std::string& path) {
+  const auto folder = std::filesystem::path(path).parent_path();
+  return folder.empty() ? "." : folder.string();
+}
+
+}  // namespace octachoron

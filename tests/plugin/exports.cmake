@@ -1,0 +1,13 @@
+# cmake -DFILES=<glob> -P exports.cmake: each file exports octachoron_plugin alone.
+file(GLOB files ${FILES})
+if(NOT files)
+  message(FATAL_ERROR "no plugin matches ${FILES}")
+endif()
+foreach(file IN LISTS files)
+  execute_process(COMMAND nm -D --defined-only --format=posix ${file} OUTPUT_VARIABLE lines COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "(^|\n)[^ \n]+" symbols "${lines}")
+  list(TRANSFORM symbols STRIP)
+  if(NOT symbols STREQUAL "octachoron_plugin")
+    message(SEND_ERROR "${file} exports ${symbols}; only octachoron_plugin may be visible")
+  endif()
+endforeach()
