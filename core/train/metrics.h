@@ -1,0 +1,42 @@
+#pragma once
+/// `metrics.jsonl` (contract, section 4): one object a step, written by one rank.
+#include <cstdint>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <string>
+
+namespace octachoron {
+
+struct StepMetrics {
+  std::int64_t step = 0;
+  double time = 0;  ///< seconds since 1970
+  double loss = 0, grad_norm = 0, learning_rate = 0;
+  std::int64_t samples = 0, tokens = 0;  ///< totals since the first step of the first run
+  double step_ms = 0, tokens_per_s = 0;
+  double model_tflops_per_device = 0;
+  double peak_tflops = 0;  ///< of one device; 0: unknown
+  std::int64_t skipped = 0;
+  std::optional<double> validation_loss;
+};
+
+/// One line without its end. Floats in the shortest form that reads back the same; non-finite numbers are null, and so are
+/// the interval fields, which this version does not measure.
+std::string format_metrics(const StepMetrics& metrics);
+
+class MetricsFile {
+ public:
+  /// Lines after `resumed_step` move to metrics.<n>.jsonl, n the first free number. \throws Error(data)
+  MetricsFile(const std::string& folder, std::int64_t resumed_step);
+  void write(const StepMetrics& metrics);
+
+ private:
+  std::ofstream file_;
+};
+
+/// FLOPs of a training step of one token: 6 x (matrix weights, head once) + 6 x layers x sequence x heads x head_dim
+/// (causal attention; recomputation is not counted).
+double training_flops_per_token(std::int64_t matrix_weights, std::int64_t layers, std::int64_t sequence,
+                                std::int64_t attention_columns);
+
+}  // namespace octachoron

@@ -1,0 +1,95 @@
+#include "core/train/run_state.h"
+
+#include <map>
+
+#include "core/base/version.h"
+#include "core/checkpoint/load.h"
+#include "core/config/parameter_file.h"
+
+namespace octachoron {
+
+namespace {
+
+// Keys that decide whether the tensors of a checkpoint are those of this model.
+bool shapes_the_model(const std::string& key) {
+  return key.starts_with("model.") && key != "model.norm_epsilon" && key != "model.init_std" && key != "model.rope_theta";
+}
+
+std::map<std::string, std::string> by_key(const std::string& parameters) {
+  std::map<std::string, std::string> values;
+  for (const ParameterLine& line : tokenize(parameters, "the checkpoint")) values[line.key] = line.value;
+  return values;
+}
+
+void refuse_other_model(const std::string& path, const CheckpointHeader& header, const Parameters& parameters) {
+  const auto stored = by_key(header.parameters), now = by_key(format_parameters(parameters));
+  for (const auto& [key, value] : now) {
+    const auto found = stored.find(key);
+    if (!shapes_the_model(key) || found == stored.end() || found->second == value) continue;
+    fail(ExitStatus::data, "checkpoint '", path, "' is of another model (", key, " = ", found->second, " there, ", value,
+         " here); use the parameters it was made with, or another run.name and run.output");
+  }
+  if (header.seed != parameters.run.seed)
+    fail(ExitStatus::data, "checkpoint '", path, "' is of another run (seed ", header.seed, " there, ", parameters.run.seed,
+         " here); set run.seed = ", header.seed, ", or use another run.name and run.output");
+}
+
+}  // namespace
+
+CheckpointHeader header_of(const RunState& state, const Parameters& parameters) {
+  CheckpointHeader header;
+  header.step = state.step;
+  header.samples = state.samples;
+  header.tokens = state.samples * parameters.model.sequence;
+  header.skipped = state.skipped;
+  header.seed = parameters.run.seed;
+  header.run_id = parameters.run.name;
+  header.parameters = format_parameters(parameters);
+  header.versions = text("octachoron ", version(), ", ", compiler());
+  return header;
+}
+
+std::vector<std::string> parameter_differences(const std::string& stored, const Parameters& now) {
+  const auto before = by_key(stored), after = by_key(format_parameters(now));
+  std::vector<std::string> lines;
+  for (const auto& [key, value] : after) {
+    const auto found = before.find(key);
+    if (found == before.end())
+      lines.push_back(key + ": not in the checkpoint -> " + value);
+    else if (found->second != value)
+      lines.push_back(key + ": " + found->second + " -> " + value);
+  }
+  return lines;
+}
+
+StartingPoint find_starting_point(const Parameters& parameters, const World& world) {
+  StartingPoint start;
+  start.path = parameters.run.resume;
+  if (start.path == "auto" || start.path == "none") {
+    const LatestCheckpoint latest = find_latest(world.comm(), parameters.checkpoint.directory, parameters.run.name);
+    start.lines = latest.notes;
+    if (start.path == "none" && !latest.path.empty())
+      fail(ExitStatus::usage, "run.resume = none, but '", latest.path, "' exists (a checkpoint of this run); resume it, ",
+           "remove it, or choose another run.name and run.output");
+    start.path = latest.path;
+  }
+  if (start.path.empty()) {
+    start.lines.push_back(text("starts from seed ", parameters.run.seed));
+    return start;
+  }
+  const CheckpointFile file(start.path);
+  const CheckpointHeader& header = file.header();
+  refuse_other_model(start.path, header, parameters);
+  start.state = {header.step, header.samples, header.skipped};
+  start.lines.push_back(text("resumes '", start.path, "' after step ", header.step));
+  for (const std::string& difference : parameter_differences(header.parameters, parameters))
+    start.lines.push_back("changed since: " + difference);
+  return start;
+}
+
+void load_starting_point(const StartingPoint& start, const World& world, TrainingSession& session) {
+  session.initialise();  // padding, and what a checkpoint does not hold
+  if (!start.path.empty()) load_checkpoint(world.comm(), start.path, session.state());
+}
+
+}  // namespace octachoron

@@ -1,0 +1,35 @@
+#pragma once
+/// Where a run stands, and how it is found again after an interruption.
+#include <string>
+#include <vector>
+
+#include "core/checkpoint/checkpoint.h"
+#include "core/parallel/world.h"
+#include "core/train/session.h"
+
+namespace octachoron {
+
+struct RunState {
+  std::int64_t step = 0, samples = 0, skipped = 0;
+};
+
+CheckpointHeader header_of(const RunState& state, const Parameters& parameters);
+
+/// What the run will start from, decided before anything is allocated.
+struct StartingPoint {
+  std::string path;  ///< of the checkpoint; empty: from the seed
+  RunState state;
+  std::vector<std::string> lines;  ///< for the user: the file, files passed over, changed parameters
+};
+
+/// Collective. \throws Error(data) for another model shape or seed, Error(usage) for `none` where checkpoints of this run
+/// exist
+StartingPoint find_starting_point(const Parameters& parameters, const World& world);
+
+/// Initialises the session, then loads the checkpoint if there is one. Collective.
+void load_starting_point(const StartingPoint& start, const World& world, TrainingSession& session);
+
+/// Lines "key: old -> new" of what differs between the parameters of a checkpoint and those of this run.
+std::vector<std::string> parameter_differences(const std::string& stored, const Parameters& now);
+
+}  // namespace octachoron

@@ -1,0 +1,247 @@
+#include "core/train/trainer.h"
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "core/base/version.h"
+#include "core/checkpoint/save.h"
+#include "core/config/parameter_file.h"
+#include "core/data/sample_order.h"
+#include "core/model/shape.h"
+#include "core/train/console.h"
+#include "core/train/learning_rate.h"
+#include "core/train/run_state.h"
+#include "core/train/stop_policy.h"
+
+namespace octachoron {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
+
+class Run {
+ public:
+  Run(const Parameters& parameters, const World& world, const RunOptions& options)
+      : parameters_(parameters),
+        world_(world),
+        options_(options),
+        grid_(grid_of(parameters)),
+        shape_{parameters.batch.global, parameters.batch.micro, parameters.grid.dp,
+               grid_.coordinate(world.rank())[int(Axis::dp)]},
+        data_(parameters.data.train, parameters.data.format, parameters.model.sequence, parameters.model.vocab),
+        order_(data_.samples(), parameters.run.seed),
+        passes_(describe_passes(data_, parameters.run.steps, parameters.batch.global, parameters.data.repeat)),
+        start_(find_starting_point(parameters, world)),
+        state_(start_.state),
+        backend_(parameters, world),
+        session_(parameters, world, backend_),
+        policy_(parameters, world, options.stop_signal, options.agreement_limit_s) {
+    if (!parameters.data.validation.empty())
+      validation_ = std::make_unique<TokenData>(parameters.data.validation, parameters.data.format,
+                                                parameters.model.sequence, parameters.model.vocab);
+  }
+
+  ExitStatus run() {
+    prepare_output();
+    print_start();
+    load_starting_point(start_, world_, session_);
+    if (state_.step > parameters_.run.steps) say("nothing to do: run.steps = ", parameters_.run.steps, " is behind");
+    int skipped_in_a_row = 0;
+    while (state_.step < parameters_.run.steps) {
+      StepMetrics metrics = train_step();
+      skipped_in_a_row = finite_ ? 0 : skipped_in_a_row + 1;
+      const bool stop_in_validation = validate_if_due(metrics);
+      log(metrics);
+      save_gradients();
+      if (skipped_in_a_row > parameters_.run.max_skipped) return diverged(skipped_in_a_row);
+      const Decision decision = policy_.decide(state_.step);
+      if (decision.stop || stop_in_validation) return save() ? ExitStatus::stopped : ExitStatus::data;
+      if (decision.save && state_.step < parameters_.run.steps) save();
+    }
+    if (saved_step_ == state_.step || (state_.step == start_.state.step && !start_.path.empty())) return ExitStatus::done;
+    return save() ? ExitStatus::done : ExitStatus::data;
+  }
+
+ private:
+  template <class... Parts>
+  void say(const Parts&... parts) const {
+    if (world_.rank() == 0) std::printf("%s\n", text(parts...).c_str()), std::fflush(stdout);
+  }
+  template <class... Parts>
+  void warn(const Parts&... parts) const {
+    if (world_.rank() == 0) std::fprintf(stderr, "octachoron: %s\n", text(parts...).c_str());
+  }
+
+  void prepare_output() {
+    probe_directory(world_.comm(), parameters_.run.output);
+    probe_directory(world_.comm(), parameters_.checkpoint.directory);
+    if (world_.rank() == 0) metrics_ = std::make_unique<MetricsFile>(parameters_.run.output, state_.step);
+  }
+
+  void print_start() const {
+    const auto hosts = world_.hosts();
+    say("octachoron ", version(), ": run '", parameters_.run.name, "', ", parameters_.run.steps, " steps on ",
+        to_string(grid_));
+    say("effective parameters:\n", format_parameters(parameters_));
+    say("ranks:\n", rank_map(grid_, hosts), backend_.describe(), "threads a rank: ", backend_.threads());
+    const RankPrograms& programs = session_.programs();
+    say("model: ", programs.set.global_elements(), " parameters, ", programs.set.local_elements(), " of them on a TP rank");
+    say("precision:\n", precision_table_text(programs.training.built.precision),
+        "  embedding, norms, softmax, attention core, loss, residual stream, optimiser and reductions: ",
+        name(backend_.recipe().storage(OCT_STORAGE_ACTIVATION)), " storage, outside the recipe");
+    say("memory of a rank, planned:\n", memory_text(programs.training.plan, programs.arena_bytes()));
+    say("training data: ", data_.describe(), "; ", passes_);
+    if (validation_) say("validation data: ", validation_->describe());
+    for (const std::string& line : start_.lines) say(line);
+  }
+
+  StepMetrics train_step() {
+    const Clock::time_point begin = Clock::now();
+    training_batch(data_, order_, shape_, state_.samples, batch_);
+    const std::int64_t step = state_.step + 1;
+    const double rate = learning_rate(parameters_.optimizer, step);
+    const StepResult result = options_.check ? checked_step(rate, step) : session_.step(batch_, rate, step);
+    finite_ = result.finite;
+    if (!finite_) report_skipped(result, rate, step);
+    state_.step = step;
+    state_.samples += parameters_.batch.global;
+    state_.skipped += finite_ ? 0 : 1;
+    const double seconds = since(begin);
+    policy_.note_step(seconds);
+    return metrics_of(result, rate, seconds);
+  }
+
+  StepMetrics metrics_of(const StepResult& result, double rate, double seconds) const {
+    const ModelParameters& model = parameters_.model;
+    StepMetrics metrics;
+    metrics.step = state_.step, metrics.samples = state_.samples, metrics.skipped = state_.skipped;
+    metrics.tokens = state_.samples * model.sequence;
+    metrics.time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    metrics.loss = result.loss, metrics.grad_norm = result.grad_norm, metrics.learning_rate = rate;
+    metrics.step_ms = seconds * 1e3;
+    const double tokens = double(parameters_.batch.global * model.sequence);
+    metrics.tokens_per_s = tokens / seconds;
+    std::int64_t matrices = model.tie_embeddings ? 0 : model.vocab * model.hidden;
+    for (const ParameterTensor& tensor : session_.programs().set.tensors)
+      if (tensor.decay() && !tensor.logical.name.starts_with("embedding.position") && tensor.logical.name != "head.weight" &&
+          (model.tie_embeddings || !tensor.logical.name.starts_with("embedding.")))
+        matrices += tensor.logical.layout.global_size();
+    metrics.model_tflops_per_device = training_flops_per_token(matrices, model.layers, model.sequence,
+                                                               model.heads * model.head_dim) *
+                                      tokens / seconds / double(grid_.size()) / 1e12;
+    return metrics;
+  }
+
+  StepResult checked_step(double rate, std::int64_t step) {
+    StepResult result;
+    agree_on_origin(session_.step_checked(batch_, rate, step, result));
+    return result;
+  }
+
+  // The state was left as it is, so the same step can be run again to find where it began.
+  void report_skipped(const StepResult& result, double rate, std::int64_t step) {
+    warn("step ", step, " is skipped (loss ", result.loss, ", gradient norm ", result.grad_norm,
+         "); weights, moments and checkpoints keep their values");
+    if (options_.check) return;
+    StepResult again;
+    agree_on_origin(session_.step_checked(batch_, rate, step, again));
+  }
+
+  void agree_on_origin(const std::string& found) const {
+    const std::int64_t first = -world_.maximum(std::int64_t(found.empty() ? -world_.size() : -world_.rank()));
+    if (first == world_.size()) return;
+    if (first == world_.rank())
+      std::fprintf(stderr, "octachoron: the first non-finite value on rank %d: %s\n", world_.rank(), found.c_str());
+  }
+
+  // \return whether somebody asked for a stop meanwhile
+  bool validate_if_due(StepMetrics& metrics) {
+    const DataParameters& data = parameters_.data;
+    if (!validation_ || data.validate_every == 0) return false;
+    if (state_.step % data.validate_every != 0 && state_.step != parameters_.run.steps) return false;
+    std::int64_t batches = validation_batches(*validation_, shape_);
+    if (data.validate_batches > 0) batches = std::min(batches, data.validate_batches);
+    double loss = 0, tokens = 0;
+    for (std::int64_t b = 0; b < batches; ++b) {
+      if (b > 0 && policy_.stop_asked()) return true;
+      validation_batch(*validation_, shape_, b, batch_);
+      loss += session_.validate(batch_) * double(batch_.global_valid_targets);
+      tokens += double(batch_.global_valid_targets);
+    }
+    metrics.validation_loss = loss / tokens;
+    return false;
+  }
+
+  void log(const StepMetrics& metrics) {
+    if (metrics_) metrics_->write(metrics);
+    const bool first = state_.step == start_.state.step + 1, last = state_.step == parameters_.run.steps;
+    if (first || last || metrics.validation_loss || state_.step % parameters_.run.log_every == 0)
+      say(progress_line(metrics, parameters_.run.steps));
+  }
+
+  void save_gradients() {
+    const auto& steps = parameters_.trace.gradients;
+    if (!std::binary_search(steps.begin(), steps.end(), state_.step)) return;
+    const std::string folder = parameters_.run.output + "/gradients";
+    probe_directory(world_.comm(), folder);
+    char file[32];
+    std::snprintf(file, sizeof file, "/step-%08lld.h5", static_cast<long long>(state_.step));
+    save_tensors(world_.comm(), folder + file, header_of(state_, parameters_), session_.gradients());
+  }
+
+  bool save() {
+    const Clock::time_point begin = Clock::now();
+    try {
+      std::string warnings;
+      const std::string path = save_checkpoint(world_.comm(), parameters_.checkpoint.directory,
+                                               header_of(state_, parameters_), session_.state(),
+                                               parameters_.checkpoint.keep, &warnings);
+      policy_.note_save(world_.maximum(since(begin)));
+      if (!warnings.empty()) warn(warnings);
+      say("saved '", path, "'");
+      saved_step_ = state_.step;
+      return true;
+    } catch (const Error& error) {
+      if (error.status() != ExitStatus::data) throw;
+      policy_.note_save(since(begin));
+      warn(error.what());
+      return false;
+    }
+  }
+
+  ExitStatus diverged(int skipped) const {
+    warn("the run has diverged (", skipped, " steps in a row were not finite, run.max_skipped = ",
+         parameters_.run.max_skipped, "); lower optimizer.learning_rate, or look for the origin with --check");
+    return ExitStatus::diverged;
+  }
+
+  const Parameters& parameters_;
+  const World& world_;
+  RunOptions options_;
+  ProcessGrid grid_;
+  BatchShape shape_;
+  TokenData data_;
+  SampleOrder order_;
+  std::string passes_;
+  StartingPoint start_;
+  RunState state_;
+  Backend backend_;
+  TrainingSession session_;
+  StopPolicy policy_;
+  std::unique_ptr<TokenData> validation_;
+  std::unique_ptr<MetricsFile> metrics_;
+  RankBatch batch_;
+  bool finite_ = true;
+  std::int64_t saved_step_ = -1;
+};
+
+}  // namespace
+
+ExitStatus train(const Parameters& parameters, const World& world, const RunOptions& options) {
+  return Run(parameters, world, options).run();
+}
+
+}  // namespace octachoron
