@@ -122,6 +122,16 @@ std::int64_t ParameterSet::global_elements() const {
   return sum;
 }
 
+std::int64_t matrix_weights(const ParameterSet& set, bool tied) {
+  std::int64_t sum = 0;
+  for (const ParameterTensor& tensor : set.tensors) {
+    const bool head = tied && tensor.logical.name == "embedding.token.weight";
+    const bool looked_up = tensor.logical.name.starts_with("embedding.");
+    if (tensor.decay() && (head || !looked_up)) sum += tensor.logical.layout.global_size();
+  }
+  return sum;
+}
+
 std::vector<BucketPlace> places(const ParameterSet& set) {
   std::vector<BucketPlace> result(set.tensors.size());
   for (std::size_t b = 0; b < set.buckets.size(); ++b)

@@ -41,6 +41,9 @@ struct ParameterSet {
   std::int64_t global_elements() const;     ///< each logical parameter once
 };
 
+/// Elements of the matrices that tokens are multiplied with: the head once, no embedding look-ups.
+std::int64_t matrix_weights(const ParameterSet& set, bool tied);
+
 /// Where a tensor lies.
 struct BucketPlace {
   int bucket = 0;

@@ -48,15 +48,15 @@ std::int64_t World::sum(std::int64_t value) const {
   return value;
 }
 
-std::string World::broadcast(const std::string& value) const {
+std::string World::broadcast(const std::string& value, int root) const {
   std::string text = value;
-  text.resize(broadcast(std::uint64_t(value.size())));
-  MPI_Bcast(text.data(), int(text.size()), MPI_CHAR, 0, comm_);
+  text.resize(broadcast(std::uint64_t(value.size()), root));
+  MPI_Bcast(text.data(), int(text.size()), MPI_CHAR, root, comm_);
   return text;
 }
 
-std::uint64_t World::broadcast(std::uint64_t value) const {
-  MPI_Bcast(&value, 1, MPI_UINT64_T, 0, comm_);
+std::uint64_t World::broadcast(std::uint64_t value, int root) const {
+  MPI_Bcast(&value, 1, MPI_UINT64_T, root, comm_);
   return value;
 }
 

@@ -28,9 +28,9 @@ class World {
   std::int64_t maximum(std::int64_t value) const;
   double maximum(double value) const;
   std::int64_t sum(std::int64_t value) const;
-  /// Rank 0's text on all ranks.
-  std::string broadcast(const std::string& value) const;
-  std::uint64_t broadcast(std::uint64_t value) const;
+  /// The value of rank `root` on all ranks.
+  std::string broadcast(const std::string& value, int root) const;
+  std::uint64_t broadcast(std::uint64_t value, int root) const;
   std::vector<std::string> hosts() const;  ///< one name a rank
   void barrier() const;
 

@@ -9,7 +9,7 @@ namespace octachoron {
 
 namespace {
 
-enum : std::uint64_t { kStop = 1, kSave = 2 };
+constexpr std::uint64_t kStop = 1, kSave = 2;
 using Clock = std::chrono::steady_clock;
 
 double since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
@@ -53,7 +53,7 @@ Decision StopPolicy::decide(std::int64_t step) {
 
 bool StopPolicy::stop_asked() {
   const bool asked = stop_signal_ && stop_signal_->load(std::memory_order_relaxed) != 0;
-  return world_.combine_flags(asked ? kStop : 0, limit_s_) != 0;
+  return world_.combine_flags(asked ? kStop : std::uint64_t{0}, limit_s_) != 0;
 }
 
 void StopPolicy::note_step(double seconds) { longest_step_s_ = std::max(longest_step_s_, seconds); }

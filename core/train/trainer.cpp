@@ -9,7 +9,7 @@
 #include "core/checkpoint/save.h"
 #include "core/config/parameter_file.h"
 #include "core/data/sample_order.h"
-#include "core/model/shape.h"
+#include "core/parallel/together.h"
 #include "core/train/console.h"
 #include "core/train/learning_rate.h"
 #include "core/train/run_state.h"
@@ -31,18 +31,15 @@ class Run {
         grid_(grid_of(parameters)),
         shape_{parameters.batch.global, parameters.batch.micro, parameters.grid.dp,
                grid_.coordinate(world.rank())[int(Axis::dp)]},
-        data_(parameters.data.train, parameters.data.format, parameters.model.sequence, parameters.model.vocab),
-        order_(data_.samples(), parameters.run.seed),
-        passes_(describe_passes(data_, parameters.run.steps, parameters.batch.global, parameters.data.repeat)),
+        data_(together(world, [&] { return open(parameters.data.train); })),
+        validation_(together(world, [&] { return open(parameters.data.validation); })),
+        order_(data_->samples(), parameters.run.seed),
+        passes_(describe_passes(*data_, parameters.run.steps, parameters.batch.global, parameters.data.repeat)),
         start_(find_starting_point(parameters, world)),
         state_(start_.state),
         backend_(parameters, world),
         session_(parameters, world, backend_),
-        policy_(parameters, world, options.stop_signal, options.agreement_limit_s) {
-    if (!parameters.data.validation.empty())
-      validation_ = std::make_unique<TokenData>(parameters.data.validation, parameters.data.format,
-                                                parameters.model.sequence, parameters.model.vocab);
-  }
+        policy_(parameters, world, options.stop_signal, options.agreement_limit_s) {}
 
   ExitStatus run() {
     prepare_output();
@@ -75,13 +72,19 @@ class Run {
     if (world_.rank() == 0) std::fprintf(stderr, "octachoron: %s\n", text(parts...).c_str());
   }
 
+  std::unique_ptr<TokenData> open(const std::vector<std::string>& files) const {
+    if (files.empty()) return nullptr;
+    return std::make_unique<TokenData>(files, parameters_.data.format, parameters_.model.sequence,
+                                       parameters_.model.vocab);
+  }
+
   void prepare_output() {
     probe_directory(world_.comm(), parameters_.run.output);
     probe_directory(world_.comm(), parameters_.checkpoint.directory);
     if (world_.rank() == 0) metrics_ = std::make_unique<MetricsFile>(parameters_.run.output, state_.step);
   }
 
-  void print_start() const {
+  void print_start() {
     const auto hosts = world_.hosts();
     say("octachoron ", version(), ": run '", parameters_.run.name, "', ", parameters_.run.steps, " steps on ",
         to_string(grid_));
@@ -93,14 +96,14 @@ class Run {
         "  embedding, norms, softmax, attention core, loss, residual stream, optimiser and reductions: ",
         name(backend_.recipe().storage(OCT_STORAGE_ACTIVATION)), " storage, outside the recipe");
     say("memory of a rank, planned:\n", memory_text(programs.training.plan, programs.arena_bytes()));
-    say("training data: ", data_.describe(), "; ", passes_);
+    say("training data: ", data_->describe(), "; ", passes_);
     if (validation_) say("validation data: ", validation_->describe());
     for (const std::string& line : start_.lines) say(line);
   }
 
   StepMetrics train_step() {
     const Clock::time_point begin = Clock::now();
-    training_batch(data_, order_, shape_, state_.samples, batch_);
+    training_batch(*data_, order_, shape_, state_.samples, batch_);
     const std::int64_t step = state_.step + 1;
     const double rate = learning_rate(parameters_.optimizer, step);
     const StepResult result = options_.check ? checked_step(rate, step) : session_.step(batch_, rate, step);
@@ -124,11 +127,7 @@ class Run {
     metrics.step_ms = seconds * 1e3;
     const double tokens = double(parameters_.batch.global * model.sequence);
     metrics.tokens_per_s = tokens / seconds;
-    std::int64_t matrices = model.tie_embeddings ? 0 : model.vocab * model.hidden;
-    for (const ParameterTensor& tensor : session_.programs().set.tensors)
-      if (tensor.decay() && !tensor.logical.name.starts_with("embedding.position") && tensor.logical.name != "head.weight" &&
-          (model.tie_embeddings || !tensor.logical.name.starts_with("embedding.")))
-        matrices += tensor.logical.layout.global_size();
+    const std::int64_t matrices = matrix_weights(session_.programs().set, model.tie_embeddings);
     metrics.model_tflops_per_device = training_flops_per_token(matrices, model.layers, model.sequence,
                                                                model.heads * model.head_dim) *
                                       tokens / seconds / double(grid_.size()) / 1e12;
@@ -223,7 +222,7 @@ class Run {
   RunOptions options_;
   ProcessGrid grid_;
   BatchShape shape_;
-  TokenData data_;
+  std::unique_ptr<TokenData> data_, validation_;
   SampleOrder order_;
   std::string passes_;
   StartingPoint start_;
@@ -231,7 +230,6 @@ class Run {
   Backend backend_;
   TrainingSession session_;
   StopPolicy policy_;
-  std::unique_ptr<TokenData> validation_;
   std::unique_ptr<MetricsFile> metrics_;
   RankBatch batch_;
   bool finite_ = true;
