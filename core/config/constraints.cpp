@@ -46,13 +46,15 @@ void check_grid(const GridParameters& grid, int ranks) {
 }
 
 void check_heads(const ModelParameters& model, const GridParameters& grid) {
-  require(model.head_dim > 0, "model.hidden = ", model.hidden,
-          " is not a multiple of model.heads = ", model.heads,
-          " (model.head_dim is hidden / heads unless given); choose heads among ", divisors(model.hidden),
-          " or give model.head_dim");
-  require(model.head_dim <= 256 && model.head_dim % 2 == 0, "model.hidden / model.heads = ", model.hidden,
-          " / ", model.heads, " = ", model.head_dim, " is no legal width of a head (even, 2 .. 256); ",
-          "change hidden or heads, or give model.head_dim");
+  if (model.head_dim == 0) {
+    require(model.hidden % model.heads == 0, "model.hidden = ", model.hidden,
+            " is not a multiple of model.heads = ", model.heads,
+            " (model.head_dim is hidden / heads unless given); choose heads among ", divisors(model.hidden),
+            " or give model.head_dim");
+    fail(ExitStatus::usage, "model.hidden / model.heads = ", model.hidden, " / ", model.heads, " = ",
+         model.hidden / model.heads,
+         " is no legal model.head_dim (even, 2 .. 256); change hidden or heads, or give head_dim");
+  }
   require(model.heads % grid.tp == 0, "model.heads = ", model.heads,
           " cannot be split over grid.tp = ", grid.tp, " (", grid.tp, " does not divide ", model.heads,
           "); choose grid.tp among ", divisors(model.heads));
@@ -171,6 +173,8 @@ void check_precision(const PrecisionParameters& precision, std::int64_t layers) 
 }  // namespace
 
 void check_constraints(const Parameters& parameters, int ranks) {
+  ensure(parameters.model.kv_heads > 0 && parameters.model.ffn > 0 && parameters.optimizer.decay_steps > 0,
+         "parameters are checked before their defaults are resolved (finalize() was not called)");
   check_grid(parameters.grid, ranks);
   check_model(parameters.model, parameters.grid);
   check_pipeline(parameters);

@@ -12,8 +12,10 @@ void finalize_model(ModelParameters& model, const ParameterOrigins& given, const
                     std::int64_t data_vocab) {
   const bool gpt2 = model.family == ModelFamily::gpt2;
   if (model.kv_heads == 0) model.kv_heads = model.heads;
-  if (model.head_dim == 0 && model.heads > 0 && model.hidden % model.heads == 0)
-    model.head_dim = model.hidden / model.heads;
+  if (model.head_dim == 0 && model.heads > 0 && model.hidden % model.heads == 0) {
+    const std::int64_t width = model.hidden / model.heads;
+    if (width <= 256 && width % 2 == 0) model.head_dim = width;
+  }
   if (model.ffn == 0)
     model.ffn = gpt2 ? checked_product(4, model.hidden)
                      : round_up(ceil_div(checked_product(8, model.hidden), 3), 256);

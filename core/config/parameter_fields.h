@@ -110,8 +110,9 @@ T number(const std::string& key, const std::string& value, const Range<T>& range
       refuse(key, value, "is not a whole number", legal, "write its digits, without a unit or ','");
     const Range<std::int64_t> wide{range.least, range.most, range.even};
     if (!is_legal(*parsed, wide))
-      refuse(key, value, range.even && *parsed % 2 ? "is odd" : "is out of range", legal,
-             nearest_legal(*parsed, wide));
+      refuse(key, value,
+             range.even && *parsed > range.least && *parsed < range.most ? "is odd" : "is out of range",
+             legal, nearest_legal(*parsed, wide));
     return T(*parsed);
   }
 }

@@ -6,9 +6,9 @@
 
 namespace octachoron {
 
-/// Resolves defaults that depend on other values (kv_heads, head_dim, ffn, tie_embeddings, output,
-/// decay_steps, comm...). \param data_vocab vocabulary the training data says it has (256 for text); 0:
-/// unknown
+/// Resolves defaults that depend on other values: output, comm, kv_heads, head_dim, ffn, vocab,
+/// decay_steps... \param data_vocab vocabulary the training data says it has (256 for text); 0: unknown
+/// \throws Error(usage) if a derived size does not fit 64 bits
 void finalize(ParsedParameters& parsed, std::int64_t data_vocab);
 
 /// Refuses what is illegal, naming the numbers and the nearest legal ones; also what a later version brings

@@ -1,0 +1,36 @@
+#pragma once
+/// The command line as plain data. Pure: opens no file, prints nothing unless asked to.
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+
+namespace octachoron {
+
+struct CommandLine {
+  std::string command;                  ///< "train", "checkpoint list", ...; empty: none was given
+  std::string parameter_file;           ///< of train and plan
+  std::vector<std::string> positional;  ///< of the other commands, as many as the command takes
+  std::vector<std::string> overrides;   ///< each --set, as it stands
+  bool check = false;                   ///< train
+  int ranks = 0;                        ///< plan; 0: not given
+  std::string json;                     ///< plan; empty: not given
+  std::string output;                   ///< data import, never empty there
+  bool help = false, version = false;   ///< asked for: nothing else need be complete
+};
+
+/// \param arguments without the program's name
+/// \throws Error(usage) naming the nearest command or option, or what "is not available in this version"
+CommandLine parse_command_line(const std::vector<std::string>& arguments);
+CommandLine parse_command_line(int argc, const char* const* argv);
+
+/// \param command as in CommandLine; "checkpoint" and "data" describe their group; empty: all commands
+std::string usage_text(const std::string& command);
+
+/// Answers --help and --version on `out` (done) and an empty command line on `err` (usage); otherwise there
+/// is work to do and nothing is returned.
+std::optional<ExitStatus> answer_without_work(const CommandLine& line, std::ostream& out, std::ostream& err);
+
+}  // namespace octachoron
