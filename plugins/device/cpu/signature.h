@@ -1,0 +1,18 @@
+#pragma once
+/// Names of the operations and their operands, in the order of operations.h.
+#include "core/plugin/operations.h"
+
+namespace octachoron::cpu {
+
+struct Signature {
+  int op;
+  const char* name;
+  int required;  ///< operands that must be listed; optional ones at the end may be left out
+  int operands;
+  const char* operand[9];
+};
+
+/// \returns null for an operation that is not one of a device
+const Signature* signature(int op);
+
+}  // namespace octachoron::cpu
