@@ -1,5 +1,56 @@
 #include <cstdio>
+#include <iostream>
 
-#include "core/base/version.h"
+#include "app/commands.h"
+#include "app/stop_signal.h"
+#include "core/checkpoint/inspect.h"
+#include "core/data/data_files.h"
 
-int main() { std::printf("octachoron %s\n", octachoron::version()); }
+namespace octachoron {
+namespace {
+
+ExitStatus print(const Inspection& inspection) {
+  std::fputs(inspection.text.c_str(), stdout);
+  return inspection.status;
+}
+
+ExitStatus print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  return ExitStatus::done;
+}
+
+ExitStatus run(const CommandLine& line) {
+  const auto& arguments = line.positional;
+  if (line.command == "train") return run_train(line);
+  if (line.command == "plan") return run_plan(line);
+  if (line.command == "doctor") return run_doctor();
+  if (line.command == "data info") return print(data_info(arguments, "auto", 0));
+  if (line.command == "data import") return print(import_data(arguments, "auto", line.output));
+  if (line.command == "checkpoint list") return print(list_checkpoints(arguments.front()));
+  if (line.command == "checkpoint show") return print(show_checkpoint(arguments.front()));
+  if (line.command == "checkpoint verify") return print(verify_checkpoint(arguments.front()));
+  if (line.command == "checkpoint diff") return print(diff_checkpoints(arguments[0], arguments[1]));
+  fail(ExitStatus::internal, "no such command: ", line.command);
+}
+
+int report(const char* problem, ExitStatus status) {
+  std::fprintf(stderr, "octachoron: %s\n", problem);
+  return int(status);
+}
+
+}  // namespace
+}  // namespace octachoron
+
+int main(int argc, char** argv) {
+  using namespace octachoron;
+  catch_stop_signals();
+  try {
+    const CommandLine line = parse_command_line(argc, argv);
+    if (const auto status = answer_without_work(line, std::cout, std::cerr)) return int(*status);
+    return int(run(line));
+  } catch (const Error& error) {
+    return report(error.what(), error.status());
+  } catch (const std::exception& error) {
+    return report(error.what(), ExitStatus::internal);
+  }
+}

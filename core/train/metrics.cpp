@@ -65,6 +65,16 @@ std::string format_metrics(const StepMetrics& m) {
   return line.end();
 }
 
+std::string progress_line(const StepMetrics& metrics, std::int64_t steps) {
+  char line[200];
+  std::snprintf(line, sizeof line, "step %6lld/%lld  loss %.4f  norm %.3f  rate %.2e  %.1f ms  %.0f tokens/s",
+                static_cast<long long>(metrics.step), static_cast<long long>(steps), metrics.loss, metrics.grad_norm,
+                metrics.learning_rate, metrics.step_ms, metrics.tokens_per_s);
+  std::string result = line;
+  if (metrics.validation_loss) result += text("  validation ", *metrics.validation_loss);
+  return result;
+}
+
 MetricsFile::MetricsFile(const std::string& folder, std::int64_t resumed_step) {
   namespace fs = std::filesystem;
   const fs::path path = fs::path(folder) / "metrics.jsonl";

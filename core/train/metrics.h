@@ -24,6 +24,9 @@ struct StepMetrics {
 /// the interval fields, which this version does not measure.
 std::string format_metrics(const StepMetrics& metrics);
 
+/// "step 10/600  loss 3.1234  ...": what rank 0 prints.
+std::string progress_line(const StepMetrics& metrics, std::int64_t steps);
+
 class MetricsFile {
  public:
   /// Lines after `resumed_step` move to metrics.<n>.jsonl, n the first free number. \throws Error(data)

@@ -10,7 +10,7 @@
 #include "core/config/parameter_file.h"
 #include "core/data/sample_order.h"
 #include "core/parallel/together.h"
-#include "core/train/console.h"
+#include "core/report/tables.h"
 #include "core/train/learning_rate.h"
 #include "core/train/run_state.h"
 #include "core/train/stop_policy.h"

@@ -1,4 +1,4 @@
-#include "core/train/console.h"
+#include "core/report/tables.h"
 
 #include <cstdio>
 #include <map>
@@ -54,16 +54,6 @@ std::string memory_text(const MemoryPlan& plan, std::int64_t arena_bytes) {
   }
   return table + text("  arena ", size_text(double(arena_bytes)), " (live at the peak ", size_text(double(plan.live_bytes)),
                       ", without sharing ", size_text(double(plan.apart_bytes)), ")\n");
-}
-
-std::string progress_line(const StepMetrics& metrics, std::int64_t steps) {
-  char line[200];
-  std::snprintf(line, sizeof line, "step %6lld/%lld  loss %.4f  norm %.3f  rate %.2e  %.1f ms  %.0f tokens/s",
-                static_cast<long long>(metrics.step), static_cast<long long>(steps), metrics.loss, metrics.grad_norm,
-                metrics.learning_rate, metrics.step_ms, metrics.tokens_per_s);
-  std::string result = line;
-  if (metrics.validation_loss) result += text("  validation ", *metrics.validation_loss);
-  return result;
 }
 
 }  // namespace octachoron

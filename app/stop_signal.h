@@ -1,0 +1,13 @@
+#pragma once
+#include <atomic>
+
+namespace octachoron {
+
+/// Installs handlers of SIGUSR1, SIGUSR2, SIGTERM and the first SIGINT that ask for a stop at the next step boundary.
+/// A second SIGINT ends the process. To be called first thing in main: an early signal must not kill the rank.
+void catch_stop_signals();
+
+/// Number of the signal that asked for a stop; 0: none yet.
+const std::atomic<int>& stop_signal();
+
+}  // namespace octachoron
