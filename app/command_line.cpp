@@ -83,8 +83,8 @@ po::parsed_options parse_options(const CommandSpec& spec, const std::vector<std:
   } catch (const po::unknown_option& error) {
     refuse_option(error.get_option_name(), spec.name, known);
   } catch (const po::error& error) {
-    fail(ExitStatus::usage, spec.name, ": ", error.what(), " (the command line cannot be understood); ",
-         "see octachoron ", spec.name, " --help");
+    fail(ExitStatus::usage, spec.name, ": ", error.what(),
+         " (the command line cannot be understood); see octachoron ", spec.name, " --help");
   }
 }
 

@@ -143,6 +143,8 @@ TEST(Validate, SequencesAreSplitIntoEqualChunks) {
   EXPECT_THAT(constraint_refusal({"model.sequence=6", "grid.cp=4"}),
               AllOf(HasSubstr("model.sequence = 6"), HasSubstr("grid.cp = 4"), HasSubstr("sequence = 8")));
   EXPECT_NE(validate_refusal({"model.sequence=6", "grid.cp=4"}, 4), "");
+  EXPECT_THAT(constraint_refusal({"model.sequence=12", "grid.cp=4"}), HasSubstr("sequence = 8 or 16"))
+      << "4 divides 12, but each rank holds two chunks";
   EXPECT_EQ(constraint_refusal({"model.sequence=8", "grid.cp=4"}), "");
   EXPECT_EQ(constraint_refusal({"model.sequence=7"}), "");
 }
