@@ -26,10 +26,12 @@ const CommandSpec* find_command(const std::string& name) {
   return nullptr;
 }
 
-/// First words, or the second words of the commands of `group`.
-std::vector<std::string> command_names(const std::string& group) {
+/// First words, or the second words of the commands of `group`; of all commands or of those there are in this
+/// version.
+std::vector<std::string> command_names(const std::string& group, bool all) {
   std::vector<std::string> names;
   for (const CommandSpec& spec : command_table()) {
+    if (!all && !spec.available) continue;
     const std::string word = first_word(spec.name);
     if (group.empty() && (names.empty() || names.back() != word)) names.push_back(word);
     if (!group.empty() && word == group) names.push_back(spec.name.substr(group.size() + 1));
@@ -81,8 +83,8 @@ po::parsed_options parse_options(const CommandSpec& spec, const std::vector<std:
   } catch (const po::unknown_option& error) {
     refuse_option(error.get_option_name(), spec.name, known);
   } catch (const po::error& error) {
-    fail(ExitStatus::usage, "octachoron ", spec.name, ": ", error.what(),
-         " (the command line cannot be understood); ", "see octachoron ", spec.name, " --help");
+    fail(ExitStatus::usage, spec.name, ": ", error.what(),
+         " (the command line cannot be understood); see octachoron ", spec.name, " --help");
   }
 }
 
@@ -133,19 +135,19 @@ void take_options(CommandLine& line, const Given& given) {
 void check_complete(const CommandLine& line, const CommandSpec& spec) {
   const std::size_t count = line.positional.size();
   if (count < spec.least || count > spec.most)
-    fail(ExitStatus::usage, "octachoron ", spec.name, " is given ", count,
-         count == 1 ? " argument" : " arguments", " (it takes ",
-         spec.arguments.empty() ? "none" : spec.arguments, "); see octachoron ", spec.name, " --help");
+    fail(ExitStatus::usage, spec.name, " is given ", count, count == 1 ? " argument" : " arguments",
+         " (it takes ", spec.arguments.empty() ? "none" : spec.arguments, "); see octachoron ", spec.name,
+         " --help");
   if (spec.name == "data import" && line.output.empty())
     fail(ExitStatus::usage,
-         "octachoron data import does not know where to write (--output is missing); add --output FILE");
+         "data import does not know where to write (--output is missing); add --output FILE");
 }
 
 [[noreturn]] void refuse_command(const std::string& word, const std::string& group) {
-  const std::vector<std::string> names = command_names(group);
   fail(ExitStatus::usage, word.starts_with("-") ? "unknown option " : "unknown command ",
-       group.empty() ? "" : group + " ", word, " (there are ", join(names, ", "), "); did you mean ",
-       word.starts_with("-") ? "--help" : nearest_name(word, names), "?");
+       group.empty() ? "" : group + " ", word, " (there are ", join(command_names(group, false), ", "),
+       "); did you mean ", word.starts_with("-") ? "--help" : nearest_name(word, command_names(group, true)),
+       "?");
 }
 
 bool is_help(const std::string& argument) {
@@ -165,8 +167,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   line.command = arguments[0];
   if (is_group(line.command)) {
     if (arguments.size() == 1)
-      fail(ExitStatus::usage, "octachoron ", line.command, " needs to know what to do (it is one of ",
-           join(command_names(line.command), ", "), "); see octachoron ", line.command, " --help");
+      fail(ExitStatus::usage, line.command, " needs to know what to do (it is one of ",
+           join(command_names(line.command, false), ", "), "); see octachoron ", line.command, " --help");
     line.help = is_help(arguments[1]);
     if (line.help) return line;
     if (!find_command(line.command + " " + arguments[1])) refuse_command(arguments[1], line.command);
@@ -176,7 +178,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   const CommandSpec* spec = find_command(line.command);
   if (!spec) refuse_command(line.command, "");
   if (!spec->available)
-    fail(ExitStatus::usage, "octachoron ", spec->name,
+    fail(ExitStatus::usage, spec->name,
          " is not available in this version (a later one brings it); see octachoron --help for what is");
 
   const po::options_description known = describe(*spec, true);
@@ -207,6 +209,8 @@ std::string usage_text(const std::string& command) {
            << " [options]\n\n"
            << spec->help << "\n\n"
            << describe(*spec, false);
+    if (spec->arguments == "PARAMS")
+      result << "\nPARAMS is a parameter file; core/docs/parameters.md explains its keys\n";
     return result.str();
   }
   result << "usage: octachoron " << (command.empty() ? "COMMAND" : command + " COMMAND") << " ...\n\n";

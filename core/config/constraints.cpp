@@ -16,12 +16,21 @@ void require(bool condition, const Parts&... parts) {
   if (!condition) fail(ExitStatus::usage, parts...);
 }
 
-/// Divisors of `value` up to a size no grid exceeds, "1, 2, 4".
-std::string divisors(std::int64_t value) {
+/// Numbers from 1 to a size no grid exceeds that are legal, "1, 2, 4".
+template <class IsLegal>
+std::string legal_numbers(std::int64_t most, IsLegal is_legal) {
   std::vector<std::int64_t> result;
-  for (std::int64_t candidate = 1; candidate <= std::min<std::int64_t>(value, 4096); ++candidate)
-    if (value % candidate == 0) result.push_back(candidate);
+  for (std::int64_t candidate = 1; candidate <= std::min<std::int64_t>(most, 4096); ++candidate)
+    if (is_legal(candidate)) result.push_back(candidate);
   return format_integers(result, ", ");
+}
+
+bool is_head_width(std::int64_t width) {
+  return width >= 2 && width <= 256 && width % 2 == 0;
+}
+
+bool suits_tensor_group(std::int64_t kv_heads, std::int64_t tp) {
+  return kv_heads % tp == 0 || tp % kv_heads == 0;
 }
 
 /// The multiples of `unit` around `value`, "96 or 128".
@@ -45,31 +54,41 @@ void check_grid(const GridParameters& grid, int ranks) {
           product, product == 1 ? " rank" : " ranks", " or change the grid");
 }
 
-void check_heads(const ModelParameters& model, const GridParameters& grid) {
-  if (model.head_dim == 0) {
-    require(model.hidden % model.heads == 0, "model.hidden = ", model.hidden,
-            " is not a multiple of model.heads = ", model.heads,
-            " (model.head_dim is hidden / heads unless given); choose heads among ", divisors(model.hidden),
-            " or give model.head_dim");
-    fail(ExitStatus::usage, "model.hidden / model.heads = ", model.hidden, " / ", model.heads, " = ",
-         model.hidden / model.heads,
-         " is no legal model.head_dim (even, 2 .. 256); change hidden or heads, or give head_dim");
-  }
-  require(model.heads % grid.tp == 0, "model.heads = ", model.heads,
-          " cannot be split over grid.tp = ", grid.tp, " (", grid.tp, " does not divide ", model.heads,
-          "); choose grid.tp among ", divisors(model.heads));
-  require(model.heads % model.kv_heads == 0, "model.kv_heads = ", model.kv_heads,
-          " does not divide model.heads = ", model.heads,
-          " (each key head serves the same number of query heads); choose kv_heads among ",
-          divisors(model.heads));
-  require(model.kv_heads % grid.tp == 0 || grid.tp % model.kv_heads == 0, "model.kv_heads = ", model.kv_heads,
-          " cannot be shared out over grid.tp = ", grid.tp,
-          " (one must divide the other); choose grid.tp among ",
-          divisors(std::gcd(model.heads, model.kv_heads)), " or kv_heads = ", model.heads);
+void check_head_width(const ModelParameters& model, std::int64_t tp) {
+  if (model.head_dim > 0) return;
+  const std::string heads = legal_numbers(model.hidden, [&](std::int64_t count) {
+    return model.hidden % count == 0 && is_head_width(model.hidden / count) && count % tp == 0;
+  });
+  const std::string advice =
+      heads.empty() ? "give model.head_dim" : text("choose heads among ", heads, " or give model.head_dim");
+  require(model.hidden % model.heads == 0, "model.hidden = ", model.hidden,
+          " is not a multiple of model.heads = ", model.heads,
+          " (model.head_dim is hidden / heads unless given); ", advice);
+  fail(ExitStatus::usage, "model.hidden / model.heads = ", model.hidden, " / ", model.heads, " = ",
+       model.hidden / model.heads, " is no legal model.head_dim (even, 2 .. 256); ", advice);
+}
+
+void check_heads(const ModelParameters& model, std::int64_t tp) {
+  const std::int64_t heads = model.heads, kv_heads = model.kv_heads;
+  check_head_width(model, tp);
+  require(heads % tp == 0, "model.heads = ", heads, " cannot be split over grid.tp = ", tp, " (", tp,
+          " does not divide ", heads, "); choose grid.tp among ",
+          legal_numbers(heads, [&](auto size) { return heads % size == 0; }));
+  require(
+      heads % kv_heads == 0, "model.kv_heads = ", kv_heads, " does not divide model.heads = ", heads,
+      " (each key head serves the same number of query heads); choose kv_heads among ",
+      legal_numbers(heads, [&](auto count) { return heads % count == 0 && suits_tensor_group(count, tp); }));
+  require(suits_tensor_group(kv_heads, tp), "model.kv_heads = ", kv_heads,
+          " cannot be shared out over grid.tp = ", tp, " (one must divide the other); choose grid.tp among ",
+          legal_numbers(heads,
+                        [&](auto size) { return heads % size == 0 && suits_tensor_group(kv_heads, size); }),
+          " or kv_heads among ", legal_numbers(heads, [&](auto count) {
+            return heads % count == 0 && suits_tensor_group(count, tp);
+          }));
 }
 
 void check_model(const ModelParameters& model, const GridParameters& grid) {
-  check_heads(model, grid);
+  check_heads(model, grid.tp);
   require(model.ffn % grid.tp == 0, "model.ffn = ", model.ffn, " cannot be split over grid.tp = ", grid.tp,
           " (it must be a multiple); choose ffn = ", nearest_multiples(model.ffn, grid.tp));
   require(model.vocab > 0,

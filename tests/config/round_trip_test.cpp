@@ -116,7 +116,7 @@ Parameters draw(Draw& d) {
 
 TEST(RoundTrip, RandomParametersReadBackTheSame) {
   Draw d(1);
-  for (int trial = 0; trial < 2000; ++trial) {
+  for (int trial = 0; trial < 500; ++trial) {
     const Parameters p = draw(d);
     const std::string text = format_parameters(p);
     ParsedParameters parsed = parse_parameter_text(text, "other.ini", {});

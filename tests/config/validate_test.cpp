@@ -81,16 +81,16 @@ TEST(Validate, KeyHeadsDivideHeadsAndSuitTheTensorGroup) {
   EXPECT_THAT(
       validate_refusal({"model.heads=8", "model.kv_heads=3"}),
       AllOf(HasSubstr("model.kv_heads = 3"), HasSubstr("model.heads = 8"), HasSubstr("among 1, 2, 4, 8")));
-  EXPECT_THAT(
-      validate_refusal({"model.heads=12", "model.hidden=96", "model.kv_heads=6", "grid.tp=4"}),
-      AllOf(HasSubstr("model.kv_heads = 6"), HasSubstr("grid.tp = 4"), HasSubstr("among 1, 2, 3, 6")));
+  EXPECT_THAT(validate_refusal({"model.heads=12", "model.hidden=96", "model.kv_heads=6", "grid.tp=4"}),
+              AllOf(HasSubstr("model.kv_heads = 6"), HasSubstr("grid.tp = 4"),
+                    HasSubstr("grid.tp among 1, 2, 3, 6, 12 or kv_heads among 1, 2, 4, 12")));
   EXPECT_THAT(parse_refusal(kSmall, {"model.heads=0"}), HasSubstr("model.heads = '0' is out of range"));
 }
 
 TEST(Validate, HeadWidths) {
   EXPECT_THAT(validate_refusal({"model.heads=3"}),
               AllOf(HasSubstr("model.hidden = 64 is not a multiple of model.heads = 3"),
-                    HasSubstr("1, 2, 4, 8, 16, 32, 64")));
+                    HasSubstr("among 1, 2, 4, 8, 16, 32 or")));
   EXPECT_EQ(validate_refusal({"model.heads=3", "model.head_dim=20"}), "");
   EXPECT_THAT(validate_refusal({"model.heads=64"}), HasSubstr("64 / 64 = 1 is no legal model.head_dim"));
   EXPECT_THAT(validate_refusal({"model.hidden=1028"}),
@@ -143,6 +143,8 @@ TEST(Validate, SequencesAreSplitIntoEqualChunks) {
   EXPECT_THAT(constraint_refusal({"model.sequence=6", "grid.cp=4"}),
               AllOf(HasSubstr("model.sequence = 6"), HasSubstr("grid.cp = 4"), HasSubstr("sequence = 8")));
   EXPECT_NE(validate_refusal({"model.sequence=6", "grid.cp=4"}, 4), "");
+  EXPECT_THAT(constraint_refusal({"model.sequence=12", "grid.cp=4"}), HasSubstr("sequence = 8 or 16"))
+      << "4 divides 12, but each rank holds two chunks";
   EXPECT_EQ(constraint_refusal({"model.sequence=8", "grid.cp=4"}), "");
   EXPECT_EQ(constraint_refusal({"model.sequence=7"}), "");
 }
