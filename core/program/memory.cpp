@@ -31,6 +31,10 @@ class LifetimeScan {
         instances_(program.buffers.size() * program.instances_per_buffer()) {}
 
   std::vector<Instance> run() {
+    // Used or not: programs that declare the same persistent buffers agree on them.
+    for (int buffer = 0; buffer < int(program_.buffers.size()); ++buffer)
+      for (int k = 0; k < program_.instances(buffer) && program_.buffers[buffer].persistent; ++k)
+        make(buffer * program_.instances_per_buffer() + k, program_.buffers[buffer]);
     for (int i = 0; i < int(clocks_.size()); ++i) {
       const Operation& operation = *expansion_.issues[i].operation;
       for_each_access(operation, [&](const View& view, Access access) {
@@ -43,22 +47,27 @@ class LifetimeScan {
     }
     const int end = int(clocks_.size());
     for (Instance& instance : instances_)
-      if (instance.buffer && instance.buffer->kept) {
+      if (instance.buffer && instance.buffer->kept && !instance.lifetimes.empty()) {
         instance.lifetimes.back().last = end;
         instance.lifetimes.back().after.fill(std::numeric_limits<int>::max());
       }
-    std::erase_if(instances_, [](const Instance& instance) { return instance.lifetimes.empty(); });
+    std::erase_if(instances_, [](const Instance& instance) { return !instance.buffer; });
     return std::move(instances_);
   }
 
  private:
+  Instance& make(int id, const Buffer& buffer) {
+    Instance& instance = instances_[id];
+    if (!instance.buffer)
+      instance = {id, round_up(std::max<std::int64_t>(buffer.bytes, 1), kAlignment), &buffer, {}};
+    return instance;
+  }
+
   void extend(int i, const View& view, bool begins_a_value) {
     const Issue& issue = expansion_.issues[i];
     const Buffer& buffer = program_.buffers[view.buffer];
     const int id = program_.instance(view.buffer, program_.schedule.calls[issue.call]);
-    Instance& instance = instances_[id];
-    if (!instance.buffer)
-      instance = {id, round_up(std::max<std::int64_t>(buffer.bytes, 1), kAlignment), &buffer, {}};
+    Instance& instance = make(id, buffer);
     Clock before = clocks_[i];
     --before[issue.lane()];
     auto& lifetimes = instance.lifetimes;

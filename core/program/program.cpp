@@ -72,6 +72,11 @@ int StepProgram::instances_per_buffer() const {
   return std::max(schedule.slots, schedule.micro_batches);
 }
 
+int StepProgram::instances(int buffer) const {
+  const Scope scope = buffers[buffer].scope;
+  return scope == Scope::slot ? schedule.slots : scope == Scope::micro_batch ? schedule.micro_batches : 1;
+}
+
 int StepProgram::instance(int buffer, const Call& call) const {
   const Scope scope = buffers[buffer].scope;
   return buffer * instances_per_buffer() + (scope == Scope::slot          ? call.slot
@@ -99,9 +104,12 @@ Expansion expand(const StepProgram& program, std::span<const Call> calls) {
     }
     for (const auto* waits : {&segment.waits, &calls[c].waits})
       for (const Wait& wait : *waits) {
-        const int producer = expansion.first_of_call[wait.call == kSameCall ? c : wait.call] + wait.producer;
+        const int call = wait.call == kSameCall ? c : wait.call;
         Issue& consumer = issues[first + wait.consumer];
-        ensure(producer < first + wait.consumer, describe(program, consumer), " waits for a later operation");
+        const int producer = call <= c ? expansion.first_of_call[call] + wait.producer : int(issues.size());
+        if (producer >= first + wait.consumer)  // the text is for this case only: there are many waits
+          fail(ExitStatus::internal, "'", consumer.operation->label, "' (", name(consumer.operation->op),
+               ", ", segment.name, ") waits for a later operation");
         int& event = consumer.waits[issues[producer].lane()];
         event = std::max(event, issues[producer].sequence);
       }
