@@ -64,7 +64,9 @@ oct_operation describe_for_device(const Operation& operation, const Coordinate& 
 }
 
 const View& message_view(const Operation& operation) {
-  const bool counts_result = operation.op == OCT_REDUCE_SCATTER || operation.op == OCT_RECEIVE;
+  // All ranks have what a broadcast gives, only the root has what it takes.
+  const bool counts_result =
+      operation.op == OCT_REDUCE_SCATTER || operation.op == OCT_RECEIVE || operation.op == OCT_BROADCAST;
   return counts_result ? operation.operands.back().view : operation.operands.front().view;
 }
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <tuple>
 
-#include "core/base/text.h"
+#include "core/base/error.h"
 #include "core/program/verify.h"
 
 namespace octachoron {
@@ -66,8 +66,11 @@ class Rendezvous {
           purposes_.try_emplace(issue.operation->peers.purpose, int(purposes_.size()));
       }
     }
-    for (int rank = 0; rank < grid.size(); ++rank)
-      ranks_.push_back({&scripts_[role_of(grid.coordinate(rank))], {}, {}});
+    for (int rank = 0; rank < grid.size(); ++rank) {
+      const int role = role_of(grid.coordinate(rank));
+      ensure(role >= 0 && role < int(roles.size()), "rank ", rank, " has role ", role, " of ", roles.size());
+      ranks_.push_back({&scripts_[role], {}, {}});
+    }
   }
 
   void run(OrderReport& report) {
@@ -269,9 +272,10 @@ std::string wrong_with(const ProcessGrid& grid, const Operation& operation) {
     return text("has ", operation.operands.size(), " operands, not in and out");
   const View &in = operation.operands[0].view, &out = operation.operands[1].view;
   const std::int64_t size = grid.group_size(axes);
-  const bool fits = operation.op == OCT_ALL_GATHER       ? out.bytes() == in.bytes() * size
-                    : operation.op == OCT_REDUCE_SCATTER ? in.bytes() == out.bytes() * size
-                                                         : in.bytes() == out.bytes();
+  const bool fits = operation.op == OCT_ALL_GATHER                 ? out.bytes() == in.bytes() * size
+                    : operation.op == OCT_REDUCE_SCATTER           ? in.bytes() == out.bytes() * size
+                    : operation.op == OCT_BROADCAST && in.absent() ? true
+                                                                   : in.bytes() == out.bytes();
   return fits ? "" : text("turns ", in.bytes(), " bytes into ", out.bytes(), " over ", size, " ranks");
 }
 
