@@ -48,6 +48,16 @@ TEST(Program, WaitsBetweenCallsCountEventsOfTheStep) {
   EXPECT_EQ(happens_before(expansion)[4], (Clock{3, 1}));
 }
 
+TEST(Program, OfTwoWaitsForOneLaneTheLaterCounts) {
+  Writer writer({"a", "b"});
+  writer.segment("only");
+  for (const int lane : {0, 0, 1}) writer.operation(OCT_FILL, lane, "o", {});
+  writer.wait(2, 1);
+  writer.wait(2, 0);
+  writer.call(0);
+  EXPECT_EQ(happens_before(expand(writer.program))[2], (Clock{2, 1}));
+}
+
 TEST(Program, AWaitForSomethingLaterIsRefused) {
   for (const Wait wait : {Wait{0, 0, 0}, Wait{0, 1, 0}, Wait{0, 0, 1}, Wait{0, 0, 7}}) {
     Writer writer({"a"});

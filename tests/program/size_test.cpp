@@ -1,15 +1,15 @@
 // A large model on a large grid is planned and verified in seconds.
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 
 #include "tests/program/toy.h"
 
 namespace octachoron {
 namespace {
 
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+double seconds() {  // of the processor: other work on the machine does not count
+  return double(std::clock()) / CLOCKS_PER_SEC;
 }
 
 void measure(const toy::ModelShape& shape) {
@@ -33,7 +33,7 @@ void measure(const toy::ModelShape& shape) {
               plans[0].apart_bytes / 1e9);
   std::printf("build %.3f s, plan %.3f, memory %.3f, order %.3f, rank by rank %.3f\n", built - start,
               planned - built, checked - planned, ordered - checked, everyone - ordered);
-  EXPECT_LT(everyone - start, 20);  // on a busy machine
+  EXPECT_LT(everyone - start, 10);
 }
 
 TEST(Size, OneStage) {

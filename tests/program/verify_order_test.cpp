@@ -154,6 +154,27 @@ TEST(VerifyOrder, OtherMessagesAreNamed) {
               Contains(HasSubstr("which never joins")));
 }
 
+TEST(VerifyOrder, OnlyTheRootOfABroadcastHasAnInput) {
+  const auto program = [](bool root, std::int64_t bytes) {
+    Writer writer({"control"});
+    const View from = writer.persistent("from", 1, 64), to = writer.buffer("to", 1, bytes);
+    writer.segment("only");
+    Operation& operation = writer.communicate(OCT_BROADCAST, 0, "choice", {Axis::dp, "control", 0}, from, to);
+    if (!root) operation.operands[0].view = {};
+    writer.call(0);
+    return writer.finish();
+  };
+  const StepProgram root = program(true, 64), other = program(false, 64), wrong = program(false, 32);
+  const auto problems = [&](const StepProgram& second) {
+    return verify_order(
+               {{1, 1, 2, 1}}, {{"root", &root}, {"other", &second}},
+               [](const Coordinate& at) { return at[int(Axis::dp)]; }, Queues::serial)
+        .problems;
+  };
+  EXPECT_THAT(problems(other), IsEmpty());
+  EXPECT_THAT(problems(wrong), Contains(HasSubstr("mismatch on axes dp")));
+}
+
 TEST(VerifyOrder, MicroBatchesOutOfOrderAreNamed) {
   toy::Pipeline pipeline({.layers = 2, .micro_batches = 4, .stages = 2});
   for (Call& call : pipeline.programs[0].schedule.calls)
