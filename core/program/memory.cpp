@@ -31,6 +31,10 @@ class LifetimeScan {
         instances_(program.buffers.size() * program.instances_per_buffer()) {}
 
   std::vector<Instance> run() {
+    // Used or not: programs that declare the same persistent buffers agree on them.
+    for (int buffer = 0; buffer < int(program_.buffers.size()); ++buffer)
+      for (int k = 0; k < program_.instances(buffer) && program_.buffers[buffer].persistent; ++k)
+        make(buffer * program_.instances_per_buffer() + k, program_.buffers[buffer]);
     for (int i = 0; i < int(clocks_.size()); ++i) {
       const Operation& operation = *expansion_.issues[i].operation;
       for_each_access(operation, [&](const View& view, Access access) {
@@ -38,40 +42,31 @@ class LifetimeScan {
       });
       for_each_access(operation, [&](const View& view, Access access) {
         if (access == Access::write) extend(i, view, view.bytes() == program_.buffers[view.buffer].bytes);
-        if (access == Access::update) extend(i, view, false);
       });
     }
     const int end = int(clocks_.size());
     for (Instance& instance : instances_)
-      if (instance.buffer && instance.buffer->kept) {
+      if (instance.buffer && instance.buffer->kept && !instance.lifetimes.empty()) {
         instance.lifetimes.back().last = end;
         instance.lifetimes.back().after.fill(std::numeric_limits<int>::max());
       }
-    keep_persistent();
     std::erase_if(instances_, [](const Instance& instance) { return !instance.buffer; });
     return std::move(instances_);
   }
 
  private:
-  // What outlives the step has a place in every program that declares it, used there or not.
-  void keep_persistent() {
-    for (int b = 0; b < int(program_.buffers.size()); ++b) {
-      const Buffer& buffer = program_.buffers[b];
-      const int id = b * program_.instances_per_buffer();
-      if (buffer.persistent && !instances_[id].buffer)
-        instances_[id] = {id, padded_bytes(buffer), &buffer, {}};
-    }
-  }
-  static std::int64_t padded_bytes(const Buffer& buffer) {
-    return round_up(std::max<std::int64_t>(buffer.bytes, 1), kAlignment);
+  Instance& make(int id, const Buffer& buffer) {
+    Instance& instance = instances_[id];
+    if (!instance.buffer)
+      instance = {id, round_up(std::max<std::int64_t>(buffer.bytes, 1), kAlignment), &buffer, {}};
+    return instance;
   }
 
   void extend(int i, const View& view, bool begins_a_value) {
     const Issue& issue = expansion_.issues[i];
     const Buffer& buffer = program_.buffers[view.buffer];
     const int id = program_.instance(view.buffer, program_.schedule.calls[issue.call]);
-    Instance& instance = instances_[id];
-    if (!instance.buffer) instance = {id, padded_bytes(buffer), &buffer, {}};
+    Instance& instance = make(id, buffer);
     Clock before = clocks_[i];
     --before[issue.lane()];
     auto& lifetimes = instance.lifetimes;
@@ -113,14 +108,31 @@ bool may_share(const Instance& a, const Instance& b) {
   return true;
 }
 
+// Of an instance with one value: from its first to its last issue. Most pairs are decided by this alone, and
+// there are instances^2 / 2 of them. With more values: nothing, which overlaps with nothing.
+struct Span {
+  int first = std::numeric_limits<int>::max(), last = -1;
+  bool overlaps(const Span& other) const { return first <= other.last && other.first <= last; }
+};
+Span span_of(const Instance& instance) {
+  if (instance.lifetimes.size() != 1) return {};
+  return {instance.lifetimes[0].first, instance.lifetimes[0].last};
+}
+
+struct Placed {
+  std::int64_t begin = 0, end = 0;
+  Span span;
+  const Instance* instance = nullptr;
+};
+
 // `placed` is sorted by address.
-std::int64_t first_fit(const Instance& instance, const std::vector<const Instance*>& placed,
-                       const Placement& placement) {
+std::int64_t first_fit(const Instance& instance, const std::vector<Placed>& placed) {
+  const Span span = span_of(instance);
   std::int64_t at = 0;
-  for (const Instance* other : placed) {
-    const std::int64_t begin = placement[other->id], end = begin + other->bytes;
-    if (end <= at || begin >= at + instance.bytes) continue;  // what conflicts further up does not matter
-    if (!may_share(instance, *other)) at = end;
+  for (const Placed& other : placed) {
+    if (other.begin >= at + instance.bytes) break;  // what conflicts further up does not matter
+    if (other.end <= at) continue;
+    if (span.overlaps(other.span) || !may_share(instance, *other.instance)) at = other.end;
   }
   return at;
 }
@@ -170,7 +182,7 @@ MemoryPlan plan_memory(const StepProgram& program) {
     return a.bytes > b.bytes;
   });
   plan.placement.assign(program.buffers.size() * program.instances_per_buffer(), -1);
-  std::vector<const Instance*> placed;
+  std::vector<Placed> placed;
   for (const Instance& instance : instances) {
     std::int64_t& at = plan.placement[instance.id];
     if (instance.buffer->memory == MemoryClass::host) {
@@ -178,14 +190,12 @@ MemoryPlan plan_memory(const StepProgram& program) {
       plan.host_bytes += instance.bytes;
       continue;
     }
-    at = first_fit(instance, placed, plan.placement);
+    at = first_fit(instance, placed);
     plan.arena_bytes = std::max(plan.arena_bytes, at + instance.bytes);
     plan.apart_bytes += instance.bytes;
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), at,
-                                   [&](std::int64_t value, const Instance* other) {
-                                     return value < plan.placement[other->id];
-                                   }),
-                  &instance);
+    const auto place = std::upper_bound(placed.begin(), placed.end(), at,
+                                        [](std::int64_t value, const Placed& p) { return value < p.begin; });
+    placed.insert(place, {at, at + instance.bytes, span_of(instance), &instance});
   }
   return plan;
 }

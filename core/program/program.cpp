@@ -64,12 +64,19 @@ oct_operation describe_for_device(const Operation& operation, const Coordinate& 
 }
 
 const View& message_view(const Operation& operation) {
-  const bool counts_result = operation.op == OCT_REDUCE_SCATTER || operation.op == OCT_RECEIVE;
+  // All ranks have what a broadcast gives, only the root has what it takes.
+  const bool counts_result =
+      operation.op == OCT_REDUCE_SCATTER || operation.op == OCT_RECEIVE || operation.op == OCT_BROADCAST;
   return counts_result ? operation.operands.back().view : operation.operands.front().view;
 }
 
 int StepProgram::instances_per_buffer() const {
   return std::max(schedule.slots, schedule.micro_batches);
+}
+
+int StepProgram::instances(int buffer) const {
+  const Scope scope = buffers[buffer].scope;
+  return scope == Scope::slot ? schedule.slots : scope == Scope::micro_batch ? schedule.micro_batches : 1;
 }
 
 int StepProgram::instance(int buffer, const Call& call) const {
@@ -99,9 +106,12 @@ Expansion expand(const StepProgram& program, std::span<const Call> calls) {
     }
     for (const auto* waits : {&segment.waits, &calls[c].waits})
       for (const Wait& wait : *waits) {
-        const int producer = expansion.first_of_call[wait.call == kSameCall ? c : wait.call] + wait.producer;
+        const int call = wait.call == kSameCall ? c : wait.call;
         Issue& consumer = issues[first + wait.consumer];
-        ensure(producer < first + wait.consumer, describe(program, consumer), " waits for a later operation");
+        const int producer = call <= c ? expansion.first_of_call[call] + wait.producer : int(issues.size());
+        if (producer >= first + wait.consumer)  // the text is for this case only: there are many waits
+          fail(ExitStatus::internal, "'", consumer.operation->label, "' (", name(consumer.operation->op),
+               ", ", segment.name, ") waits for a later operation");
         int& event = consumer.waits[issues[producer].lane()];
         event = std::max(event, issues[producer].sequence);
       }

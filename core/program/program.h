@@ -143,6 +143,8 @@ struct StepProgram {
   Schedule schedule;
 
   int instances_per_buffer() const;
+  /// How many of them the scope of `buffer` uses.
+  int instances(int buffer) const;
   /// Number of the instance of `buffer` that a call uses.
   int instance(int buffer, const Call& call) const;
   int find_buffer(const std::string& name) const;  ///< -1 if there is none
