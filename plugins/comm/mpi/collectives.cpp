@@ -14,7 +14,7 @@ namespace {
 // All-reduces up to this size are one exchange of whole vectors: half the latency.
 constexpr std::int64_t kSmall = 4096;
 // Longer reductions go piece by piece, which bounds the scratch memory of a lane.
-constexpr std::int64_t kPiece = std::int64_t(8) << 20;
+constexpr std::int64_t kPiece = std::int64_t(4) << 20;
 
 enum Tag { kData = 0, kHeader = 1, kCollective = 2 };
 
