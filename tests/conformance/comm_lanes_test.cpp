@@ -88,7 +88,8 @@ TEST_P(CommLanes, ManyGroupsInFlightInRandomOrderNeverHang) {  // faults I01
   for (auto& channel : channels) {
     channel->data.download();
     const float expected = float(channel->members) * float(channel->members) * float(channel->members);
-    for (std::int64_t i = 0; i < channel->count; ++i) ASSERT_EQ(channel->data.as<float>()[i], expected);
+    const float* first = channel->data.as<float>();
+    EXPECT_EQ(std::count(first, first + channel->count, expected), channel->count);
   }
 }
 
@@ -111,8 +112,8 @@ TEST_P(CommLanes, PurposesNeverMatchEachOther) {  // faults I02
     amax.data.download();
     gradient.data.download();
     for (int i = 0; i < 4; ++i) {
-      ASSERT_EQ(amax.data.as<float>()[i], float(size() * (1 + i + repeat)));
-      ASSERT_EQ(gradient.data.as<float>()[i], float(size() * (1000 + i + repeat)));
+      EXPECT_EQ(amax.data.as<float>()[i], float(size() * (1 + i + repeat)));
+      EXPECT_EQ(gradient.data.as<float>()[i], float(size() * (1000 + i + repeat)));
     }
   }
 }
