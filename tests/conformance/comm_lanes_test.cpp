@@ -32,8 +32,7 @@ class Setting {
 };
 
 class CommLanes : public CommTest {};
-INSTANTIATE_TEST_SUITE_P(Devices, CommLanes, testing::ValuesIn(test_devices()),
-                         [](const auto& info) { return info.param.substr(info.param.rfind('/') + 1); });
+INSTANTIATE_TEST_SUITE_P(Devices, CommLanes, testing::ValuesIn(test_devices()), test_name);
 
 /// A group with a lane and a buffer that is all-reduced in place by MAX of (rank's place + step).
 struct Channel {
@@ -242,8 +241,7 @@ class CommLabels : public testing::TestWithParam<std::string> {
   }
   int rank = 0;
 };
-INSTANTIATE_TEST_SUITE_P(Devices, CommLabels, testing::ValuesIn(test_devices()),
-                         [](const auto& info) { return info.param.substr(info.param.rfind('/') + 1); });
+INSTANTIATE_TEST_SUITE_P(Devices, CommLabels, testing::ValuesIn(test_devices()), test_name);
 
 TEST_P(CommLabels, EqualLabelsPass) {
   for (oct_op kind : {OCT_ALL_GATHER, OCT_REDUCE_SCATTER, OCT_ALL_REDUCE, OCT_BROADCAST, OCT_SEND})

@@ -71,8 +71,7 @@ class CommResults : public CommTest {
   int group = 0;
   std::unique_ptr<DeviceLane> lane;
 };
-INSTANTIATE_TEST_SUITE_P(Devices, CommResults, testing::ValuesIn(test_devices()),
-                         [](const auto& info) { return info.param.substr(info.param.rfind('/') + 1); });
+INSTANTIATE_TEST_SUITE_P(Devices, CommResults, testing::ValuesIn(test_devices()), test_name);
 
 TEST_P(CommResults, AllGatherStacksInGroupOrder) {
   for (oct_dtype type :

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <cctype>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -109,6 +110,14 @@ class CommTest : public testing::TestWithParam<std::string> {
 
   std::unique_ptr<World> world;
 };
+
+/// "./lib/device-cpu.so" -> "device_cpu_so": what GoogleTest accepts as a name.
+inline std::string test_name(const testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param.substr(info.param.rfind('/') + 1);
+  for (char& c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  return name;
+}
 
 inline std::vector<std::string> test_devices() {
   const std::string device = chosen("OCTACHORON_TEST_DEVICE", "");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <cstdlib>
 #include <cstring>
 
@@ -40,8 +41,12 @@ class Precision : public testing::TestWithParam<std::string> {
     return "";
   }
 };
-INSTANTIATE_TEST_SUITE_P(Recipes, Precision, testing::ValuesIn(recipes()),
-                         [](const auto& info) { return info.param.substr(info.param.rfind('/') + 1); });
+INSTANTIATE_TEST_SUITE_P(Recipes, Precision, testing::ValuesIn(recipes()), [](const auto& info) {
+  std::string name = info.param.substr(info.param.rfind('/') + 1);
+  for (char& c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  return name;
+});
 
 TEST_P(Precision, MastersAndStatisticsAreAtLeastFp32) {
   const Recipe recipe(library(), kHost, "");
