@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/plugin/comm.h"
 #include "core/plugin/device.h"
 #include "core/plugin/recipe.h"
 
@@ -95,6 +96,18 @@ TEST(Device, RefusalsCarryThePluginsText) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("device plugin 'thread'"), HasSubstr("has no operations")));
+  }
+}
+
+TEST(Communicator, RefusesADeviceThatThePluginDoesNotWorkWith) {
+  Device device(PluginLibrary(kFixtures + "device-thread.so", OCT_DEVICE), kHost, kOptions);
+  try {
+    Communicator comm(PluginLibrary(kFixtures + "comm-needs-gpu.so", OCT_COMM), kHost, 0, device);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::usage);
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("'needs-gpu'"), HasSubstr("'thread'"), HasSubstr("backend.device = gpu")));
   }
 }
 

@@ -14,7 +14,7 @@ namespace {
 // All-reduces up to this size are one exchange of whole vectors: half the latency.
 constexpr std::int64_t kSmall = 4096;
 // Longer reductions go piece by piece, which bounds the scratch memory of a lane.
-constexpr std::int64_t kPiece = std::int64_t(8) << 20;
+constexpr std::int64_t kPiece = std::int64_t(4) << 20;
 
 enum Tag { kData = 0, kHeader = 1, kCollective = 2 };
 
@@ -197,11 +197,27 @@ void run_collective(const Entry& entry, LaneWork& work, Progress& progress, bool
   }
 }
 
+/// Refuses if what came is not what was waited for. Two headers an entry: of this end and of the other.
+void compare_headers(std::span<const Entry> entries, std::span<const Header> headers, Progress& progress) {
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const Header &own = headers[2 * i], &other = headers[2 * i + 1];
+    // Without a header from the other end, as after an error, there is nothing to compare.
+    if (entries[i].message.kind != OCT_RECEIVE || other == Header{} || other == own) continue;
+    Entry sent = entries[i];
+    sent.message.kind = OCT_SEND;
+    sent.message.label = other.label;
+    sent.message.count = other.count;
+    sent.message.dtype = other.dtype;
+    progress.explain("the two ends of a transfer disagree: this is a " + describe(entries[i]) +
+                     ", the other a " + describe(sent));
+    throw plugin::Failure(OCT_COMM_ERROR, progress.error());
+  }
+}
+
 /// Sends and receives, all started before any is waited for.
 void run_exchange(std::span<const Entry> entries, LaneWork& work, Progress& progress, bool check_labels) {
   auto& transfers = work.job.transfers;
   transfers.clear();
-  // Two headers an entry: what this end is about to do, and what came from the other.
   work.headers.assign(check_labels ? 2 * entries.size() : 0, Header{});
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const auto& [group, m, send, receive] = entries[i];
@@ -215,26 +231,13 @@ void run_exchange(std::span<const Entry> entries, LaneWork& work, Progress& prog
     }
     transfers.push_back({kind, data, m.count * size_of(m.dtype), m.peer, kData, group->communicator});
   }
-  std::string failure;
   try {
     progress.run(work.job);
-  } catch (const plugin::Failure& error) {
-    failure = error.what();
+  } catch (const plugin::Failure&) {
+    if (check_labels) compare_headers(entries, work.headers, progress);
+    throw;
   }
-  for (std::size_t i = 0; i < entries.size() && check_labels; ++i) {
-    const Header &own = work.headers[2 * i], &other = work.headers[2 * i + 1];
-    // Without a header from the other end, as after an error, there is nothing to compare.
-    if (entries[i].message.kind != OCT_RECEIVE || other == Header{} || other == own) continue;
-    Entry entry = entries[i];
-    entry.message.kind = OCT_SEND;
-    entry.message.label = other.label;
-    entry.message.count = other.count;
-    entry.message.dtype = other.dtype;
-    failure = "the two ends of a transfer disagree: this is a " + describe(entries[i]) + ", the other a " +
-              describe(entry);
-    break;
-  }
-  if (!failure.empty()) throw plugin::Failure(OCT_COMM_ERROR, failure);
+  if (check_labels) compare_headers(entries, work.headers, progress);
 }
 
 }  // namespace

@@ -75,6 +75,12 @@ void Progress::abort(const std::string& why) {
   fail_locked(why);
 }
 
+void Progress::explain(const std::string& why) {
+  std::lock_guard lock(mutex_);
+  fail_locked(why);
+  error_ = why;
+}
+
 void Progress::fail_locked(const std::string& why) {
   if (error_.empty()) {
     error_ = why.empty() ? "aborted" : why;

@@ -48,6 +48,8 @@ class Progress {
   /// What is in flight is cancelled and ends with `why`, as does whatever comes later. The first reason is
   /// kept.
   void abort(const std::string& why);
+  /// As abort(), but in place of the reason that is kept: for who knows more than MPI.
+  void explain(const std::string& why);
   /// Empty while nothing went wrong.
   std::string error() const;
   bool failed() const;
