@@ -1,6 +1,7 @@
 #include "core/checkpoint/durable_file.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -40,21 +41,29 @@ void make_folder(const std::string& folder) {
   if (!std::filesystem::is_directory(folder, error)) refuse("use the folder", folder, ENOTDIR);
 }
 
-void reserve_file(const std::string& path, std::int64_t bytes) {
+void make_file(const std::string& path, std::int64_t bytes) {
   const Descriptor file(path, O_CREAT | O_TRUNC | O_RDWR, "make the file");
-  // Where the file system cannot say (EOPNOTSUPP, ENOSYS), the writes themselves will.
-  if (bytes > 0 && ::fallocate(file, 0, 0, bytes) != 0 &&
-      (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
-    const int reason = errno;
+  try {
+    hold_space(path, bytes);
+  } catch (...) {
     ::unlink(path.c_str());
-    refuse("reserve space for", path + "' of " + std::to_string(bytes) + " bytes in '" + folder_of(path),
-           reason);
+    throw;
   }
   if (::ftruncate(file, 0) != 0) refuse("empty the file", path, errno);
 }
 
-void require_writable(const std::string& path) {
+void hold_space(const std::string& path, std::int64_t bytes) {
   const Descriptor file(path, O_RDWR, "open the file");
+  const int reason = bytes > 0 ? ::posix_fallocate(file, 0, bytes) : 0;  // writes to each block where it must
+  if (reason != 0) refuse("reserve the space of", path, reason);
+}
+
+void require_writable(const std::string& path, std::int64_t bytes) {
+  const Descriptor file(path, O_RDWR, "open the file");
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+      rlim_t(bytes) > limit.rlim_cur)
+    refuse("write", path, EFBIG);
 }
 
 void sync_to_disk(const std::string& path) {

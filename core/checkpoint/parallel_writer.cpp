@@ -6,14 +6,12 @@
 namespace octachoron {
 namespace {
 
-constexpr hsize_t kAlignFrom = 64 << 10, kAlignment = 4096;
-
 Hdf5Handle parallel_access(MPI_Comm comm) {
   Hdf5Handle access = file_access();
   hdf5_check(H5Pset_fapl_mpio(access, comm, MPI_INFO_NULL), "choose the MPI driver");
   hdf5_check(H5Pset_all_coll_metadata_ops(access, true), "make metadata collective");
   hdf5_check(H5Pset_coll_metadata_write(access, true), "make metadata collective");
-  hdf5_check(H5Pset_alignment(access, kAlignFrom, kAlignment), "align datasets");
+  hdf5_check(H5Pset_alignment(access, hsize_t(kAlignFrom), hsize_t(kAlignment)), "align datasets");
   return access;
 }
 

@@ -12,6 +12,9 @@
 
 namespace octachoron {
 
+inline constexpr std::int64_t kAlignFrom = 64 << 10,
+                              kAlignment = 4096;  ///< bytes: larger datasets begin on pages
+
 /// All calls are collective and made in the same order with the same names on all ranks; only the data
 /// differs. A call that throws throws on all ranks. The file is a whole checkpoint after finish() and not
 /// before.

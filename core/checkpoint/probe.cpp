@@ -14,7 +14,7 @@ void probe_directory(MPI_Comm comm, const std::string& directory) {
     });
     together(comm, [&] {
       const std::string file = text(directory, "/.probe-", rank, ".tmp");
-      reserve_file(file, 4096);
+      make_file(file, 4096);
       ::unlink(file.c_str());
     });
   } catch (const Error& error) {

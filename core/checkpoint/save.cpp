@@ -51,11 +51,14 @@ std::vector<std::int64_t> plan_rounds(MPI_Comm comm, const std::vector<Checkpoin
   return rounds;
 }
 
-std::int64_t file_bytes(const std::vector<CheckpointTensor>& tensors) {
-  constexpr std::int64_t kPerDataset = 1024;  // header, attribute, alignment
-  std::int64_t bytes = 0;
-  for (const CheckpointTensor& tensor : tensors)
-    bytes += tensor.tensor.layout.global_size() * size_of(tensor.stored) + kPerDataset;
+// An upper bound.
+std::int64_t file_bytes(const CheckpointHeader& header, const std::vector<CheckpointTensor>& tensors) {
+  constexpr std::int64_t kOnce = 64 << 10, kPerDataset = 2048;  // object headers, attributes, groups
+  std::int64_t bytes = kOnce + std::int64_t(header.parameters.size() + header.versions.size());
+  for (const CheckpointTensor& tensor : tensors) {
+    const std::int64_t data = tensor.tensor.layout.global_size() * size_of(tensor.stored);
+    bytes += data + kPerDataset + (data >= kAlignFrom ? kAlignment : 0);
+  }
   return bytes;
 }
 
@@ -63,6 +66,9 @@ void write_all(MPI_Comm comm, const std::string& temporary, const CheckpointHead
                const std::vector<CheckpointTensor>& tensors, const std::vector<std::int64_t>& rounds) {
   ParallelWriter writer(comm, temporary);
   writer.create(header, tensors);
+  together(comm, [&] {
+    if (rank_of(comm) == 0) hold_space(temporary, file_bytes(header, tensors));  // HDF5 has emptied the file
+  });
   std::vector<std::uint64_t> checksums;
   for (std::size_t i = 0; i < tensors.size(); ++i)
     checksums.push_back(writer.write(i, tensors[i], rounds[i]));
@@ -78,10 +84,10 @@ void write_durably(MPI_Comm comm, const std::string& path, const CheckpointHeade
   together(comm, [&] {
     if (!first) return;
     make_folder(folder_of(path));
-    reserve_file(temporary, file_bytes(tensors));
+    make_file(temporary, file_bytes(header, tensors));
   });
   try {
-    together(comm, [&] { require_writable(temporary); });
+    together(comm, [&] { require_writable(temporary, file_bytes(header, tensors)); });
     write_all(comm, temporary, header, tensors, rounds);
     together(comm, [&] { sync_to_disk(temporary); });  // each node has its own part of it to push out
     together(comm, [&] {
