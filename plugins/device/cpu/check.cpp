@@ -99,10 +99,9 @@ void check_copy(const Checker& c) {
 void check_add(const Checker& c) {
   c.storage_type(0);
   c.storage_type(1);
-  c.storage_type(3);
   c.shape(1, c.rows(0), c.columns(0));
   c.optional(2, 1, c.columns(0));
-  c.same_type({2}, 0);
+  c.same_type({2, 3}, 0);
   c.shape(3, c.rows(0), c.columns(0));
 }
 

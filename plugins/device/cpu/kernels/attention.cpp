@@ -27,7 +27,7 @@ void soften(const ForwardScratch<W>& s, const Shape& shape, std::int64_t rows, s
     V8<W> largest = load8(row);
     for (std::int64_t j = 8; j < kTile; j += 8) {
       const V8<W> v = load8(row + j);
-      largest = v > largest ? v : largest;
+      largest = larger8(v, largest);
     }
     W maximum = s.maximum[i];
     for (int lane = 0; lane < 8; ++lane) maximum = largest[lane] > maximum ? largest[lane] : maximum;

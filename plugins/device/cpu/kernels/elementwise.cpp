@@ -61,17 +61,17 @@ void convert<Bf16, double>(const Call& call) {
   });
 }
 
-template <class A, class B, class Out>
+template <class A, class B>
 void add(const Call& call) {
-  using W = decltype(Wide<A>{} + Wide<B>{} + Wide<Out>{});
+  using W = decltype(Wide<A>{} + Wide<B>{});
   const auto a = operand<const A>(call, 0);
   const auto b = operand<const B>(call, 1);
   const auto bias = operand<const A>(call, 2);
-  const auto out = operand<Out>(call, 3);
+  const auto out = operand<A>(call, 3);
   for_pieces(call.threads, a.rows, a.columns, 1, [=](std::int64_t r, std::int64_t begin, std::int64_t end) {
     const A* left = a.row(r);
     const B* right = b.row(r);
-    Out* to = out.row(r);
+    A* to = out.row(r);
     if (bias) {
 #pragma omp simd
       for (std::int64_t c = begin; c < end; ++c)
@@ -125,12 +125,9 @@ Kernel copy_kernel(const oct_operation& operation) {
 }
 
 Kernel add_kernel(const oct_operation& operation) {
-  const oct_matrix* m = operation.operand;
-  return by_type(m[0].dtype, [m](auto a) -> Kernel {
-    return by_type(m[1].dtype, [m](auto b) -> Kernel {
-      return by_type(m[3].dtype,
-                     [](auto out) -> Kernel { return add<decltype(a), decltype(b), decltype(out)>; });
-    });
+  const std::int32_t other = operation.operand[1].dtype;
+  return by_type(operation.operand[0].dtype, [other](auto a) -> Kernel {
+    return by_type(other, [](auto b) -> Kernel { return add<decltype(a), decltype(b)>; });
   });
 }
 

@@ -20,7 +20,7 @@ Wide<T> row_maximum(const T* x, std::int64_t n) {
     V8<W> m = load8(x);
     for (c = 8; c + 8 <= n; c += 8) {
       const V8<W> v = load8(x + c);
-      m = v > m ? v : m;
+      m = larger8(v, m);
     }
     for (int lane = 0; lane < 8; ++lane) maximum = m[lane] > maximum ? m[lane] : maximum;
   }

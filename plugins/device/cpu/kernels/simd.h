@@ -63,48 +63,68 @@ static inline void store(Bf16* to, double value) {
   to->bits = bf16_bits(to_odd(value));
 }
 
+typedef float F4 __attribute__((vector_size(16)));
+typedef float F8 __attribute__((vector_size(32)));
+typedef std::int32_t I8 __attribute__((vector_size(32)));
+typedef double D4 __attribute__((vector_size(32)));
+
+/// Eight doubles in two halves: the compiler splits a 64-byte vector into single lanes where there is no
+/// AVX512.
+struct D8 {
+  D4 low, high;
+  double operator[](int lane) const { return lane < 4 ? low[lane] : high[lane - 4]; }
+  D8& operator+=(const D8& b) { return low += b.low, high += b.high, *this; }
+  friend D8 operator-(const D8& a, const D8& b) { return {a.low - b.low, a.high - b.high}; }
+  friend D8 operator*(const D8& a, const D8& b) { return {a.low * b.low, a.high * b.high}; }
+  friend D8 operator-(const D8& a, double b) { return {a.low - b, a.high - b}; }
+  friend D8 operator*(const D8& a, double b) { return {a.low * b, a.high * b}; }
+};
+
 template <class W>
-struct Vector8;
-template <>
-struct Vector8<float> {
-  typedef float type __attribute__((vector_size(32)));
-  typedef std::int32_t integer __attribute__((vector_size(32)));
+struct Vector8 {
+  using type = F8;
 };
 template <>
 struct Vector8<double> {
-  typedef double type __attribute__((vector_size(64)));
-  typedef std::int64_t integer __attribute__((vector_size(64)));
+  using type = D8;
 };
 template <class W>
 using V8 = typename Vector8<W>::type;
-using D8 = V8<double>;
 
-static inline V8<float> load8(const float* from) {
-  V8<float> v;
+static inline F8 load8(const float* from) {
+  F8 v;
   std::memcpy(&v, from, sizeof v);
   return v;
 }
-static inline V8<double> load8(const double* from) {
-  V8<double> v;
+static inline D8 load8(const double* from) {
+  D8 v;
   std::memcpy(&v, from, sizeof v);
   return v;
 }
-static inline V8<float> load8(const Bf16* from) {
+static inline F8 load8(const Bf16* from) {
   typedef std::uint16_t Half __attribute__((vector_size(16)));
   typedef std::uint32_t Word __attribute__((vector_size(32)));
   Half half;
   std::memcpy(&half, from, sizeof half);
-  return V8<float>(__builtin_convertvector(half, Word) << 16);
+  return F8(__builtin_convertvector(half, Word) << 16);
 }
 template <class W>
 static inline void store8(W* to, V8<W> v) {
   std::memcpy(to, &v, sizeof v);
 }
-static inline D8 to_double(V8<float> v) {
-  return __builtin_convertvector(v, D8);
+static inline D8 to_double(F8 v) {
+  const F4 low = {v[0], v[1], v[2], v[3]}, high = {v[4], v[5], v[6], v[7]};
+  return {__builtin_convertvector(low, D4), __builtin_convertvector(high, D4)};
 }
 static inline D8 to_double(D8 v) {
   return v;
+}
+/// Lane by lane the larger of the two; the second where either is NaN.
+static inline F8 larger8(F8 a, F8 b) {
+  return a > b ? a : b;
+}
+static inline D8 larger8(D8 a, D8 b) {
+  return {a.low > b.low ? a.low : b.low, a.high > b.high ? a.high : b.high};
 }
 
 /// Pairwise sum of the lanes.
@@ -151,11 +171,14 @@ static inline float exponential(float x) {
 static inline double exponential(double x) {
   return ::exp(x);
 }
-static inline V8<float> exponential(V8<float> x) {
-  return exponential_f32<V8<float>, Vector8<float>::integer>(x);
+static inline F8 exponential(F8 x) {
+  return exponential_f32<F8, I8>(x);
 }
-static inline V8<double> exponential(V8<double> x) {
-  for (int lane = 0; lane < 8; ++lane) x[lane] = ::exp(x[lane]);
+static inline D8 exponential(D8 x) {
+  for (int lane = 0; lane < 4; ++lane) {
+    x.low[lane] = ::exp(x.low[lane]);
+    x.high[lane] = ::exp(x.high[lane]);
+  }
   return x;
 }
 
