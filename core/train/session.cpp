@@ -1,5 +1,6 @@
 #include "core/train/session.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -142,13 +143,19 @@ std::string TrainingSession::first_nonfinite(const Issue& issue) const {
 void TrainingSession::append_ranges(std::vector<CheckpointTensor>& out, const std::string& group,
                                     const std::function<std::string(int)>& buffer) const {
   const ParameterSet& set = programs_.set;
-  const std::size_t first = out.size();
-  for (const ParameterTensor& tensor : set.tensors) out.push_back({group + tensor.logical.name, tensor.logical, {}, OCT_F32});
+  std::vector<std::size_t> place;  // of each part's logical tensor
+  for (const ParameterTensor& tensor : set.tensors) {
+    if (tensor.flat_begin == 0) out.push_back({group + tensor.logical.name, tensor.logical, {}, OCT_F32});
+    place.push_back(out.size() - 1);
+  }
   for (const ShardRange& range : shard_ranges(set, grid_.place_in_group(rank_, Axis::dp | Axis::cp))) {
     const View view = training_->find(buffer(range.bucket)).value();
     std::byte* data = training_->address(view) + range.shard_offset * size_of(view.dtype);
-    out[first + std::size_t(range.tensor)].ranges.push_back({0, range.flat_begin, range.flat_end, data, view.dtype});
+    out[place[std::size_t(range.tensor)]].ranges.push_back({0, range.flat_begin, range.flat_end, data, view.dtype});
   }
+  for (CheckpointTensor& tensor : out)
+    std::sort(tensor.ranges.begin(), tensor.ranges.end(),
+              [](const OwnedRange& a, const OwnedRange& b) { return a.flat_begin < b.flat_begin; });
 }
 
 std::vector<CheckpointTensor> TrainingSession::state() const {
