@@ -23,18 +23,22 @@ void initialise_range(const ParameterTensor& tensor, std::uint64_t seed, const S
               data);
 }
 
-template <class T>
-bool all_finite(const T* data, const View& view) {
+template <class T, class Finite>
+bool all_finite(const std::byte* data, const View& view, Finite finite) {
+  const T* elements = reinterpret_cast<const T*>(data);
   for (std::int64_t row = 0; row < view.rows; ++row)
     for (std::int64_t column = 0; column < view.columns; ++column)
-      if (!std::isfinite(double(data[row * view.pitch + column]))) return false;
+      if (!finite(elements[row * view.pitch + column])) return false;
   return true;
 }
 
 bool all_finite(const std::byte* data, const View& view) {
+  constexpr std::uint16_t exponent = 0x7f80;  // all ones: infinity or NaN
   switch (view.dtype) {
-    case OCT_F32: return all_finite(reinterpret_cast<const float*>(data), view);
-    case OCT_F64: return all_finite(reinterpret_cast<const double*>(data), view);
+    case OCT_F32: return all_finite<float>(data, view, [](float x) { return std::isfinite(x); });
+    case OCT_F64: return all_finite<double>(data, view, [](double x) { return std::isfinite(x); });
+    case OCT_BF16:
+      return all_finite<std::uint16_t>(data, view, [](std::uint16_t x) { return (x & exponent) != exponent; });
     default: return true;
   }
 }
