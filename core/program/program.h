@@ -64,7 +64,7 @@ constexpr bool writes(Access access) {
 struct Peers {
   AxisSet axes;
   std::string purpose;
-  int shift = 0;
+  int shift = 0;  ///< of a broadcast: the place of its root in the group
 };
 
 /// Attribute `i[attribute]` grows by `stride` with each step along `axis`.
