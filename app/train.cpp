@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::int64_t kTextVocabulary = 256;  // text is the data format of this version
 
-// MPI stands while this object does. An error is printed by rank 0, and by others only if they alone know of it.
+// MPI stands while this object does. An error is printed by rank 0, and by others only if they alone know of
+// it.
 class MpiRun {
  public:
   MpiRun() {
@@ -33,10 +34,12 @@ void refuse_singletons(int ranks) {
   for (const char* variable : {"SLURM_NTASKS", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE"}) {
     const char* value = std::getenv(variable);
     const int expected = value ? std::atoi(value) : 1;
-    if (expected > 1 && std::getenv("SLURM_PROCID") == nullptr && std::string(variable) == "SLURM_NTASKS") continue;
+    if (expected > 1 && std::getenv("SLURM_PROCID") == nullptr && std::string(variable) == "SLURM_NTASKS")
+      continue;
     if (expected > 1)
-      fail(ExitStatus::environment, "MPI sees 1 rank, but ", variable, " = ", expected,
-           " (launcher and MPI library do not fit); start with srun --mpi=pmix or with this MPI's own mpirun");
+      fail(
+          ExitStatus::environment, "MPI sees 1 rank, but ", variable, " = ", expected,
+          " (launcher and MPI library do not fit); start with srun --mpi=pmix or with this MPI's own mpirun");
   }
 }
 
@@ -59,7 +62,8 @@ ExitStatus run_train(const CommandLine& line) {
     const Parameters parameters = together(world, [&] { return read_parameters(line, world.size()); });
     return train(parameters, world, {.check = line.check, .stop_signal = &stop_signal()});
   } catch (const Error& error) {
-    const bool mine_alone = error.status() == ExitStatus::internal || error.status() == ExitStatus::peer_failed;
+    const bool mine_alone =
+        error.status() == ExitStatus::internal || error.status() == ExitStatus::peer_failed;
     if (rank == 0 || mine_alone) std::fprintf(stderr, "octachoron: %s\n", error.what());
     // Other ranks may wait for this one in a collective: end them too.
     if (mine_alone) MPI_Abort(MPI_COMM_WORLD, int(error.status()));

@@ -11,8 +11,10 @@ World::World(MPI_Comm comm) {
   int provided = 0;
   MPI_Query_thread(&provided);
   if (provided < MPI_THREAD_MULTIPLE)
-    fail(ExitStatus::environment, "this MPI library gives thread level ", provided, " (", int(MPI_THREAD_MULTIPLE),
-         ", MPI_THREAD_MULTIPLE, is needed for transfers that progress under computation); use another MPI library");
+    fail(ExitStatus::environment, "this MPI library gives thread level ", provided, " (",
+         int(MPI_THREAD_MULTIPLE),
+         ", MPI_THREAD_MULTIPLE, is needed for transfers that progress under computation); use another MPI "
+         "library");
   MPI_Comm_dup(comm, &comm_);
   MPI_Comm_rank(comm_, &rank_);
   MPI_Comm_size(comm_, &size_);
@@ -71,7 +73,9 @@ std::vector<std::string> World::hosts() const {
   return hosts;
 }
 
-void World::barrier() const { MPI_Barrier(comm_); }
+void World::barrier() const {
+  MPI_Barrier(comm_);
+}
 
 std::uint64_t World::combine_flags(std::uint64_t flags, double limit_s) const {
   using Clock = std::chrono::steady_clock;

@@ -11,7 +11,8 @@ namespace octachoron {
 
 class World {
  public:
-  /// Collective. Duplicates `comm`, and frees the duplicate at the end. \throws Error(environment) without MPI_THREAD_MULTIPLE
+  /// Collective. Duplicates `comm`, and frees the duplicate at the end. \throws Error(environment) without
+  /// MPI_THREAD_MULTIPLE
   explicit World(MPI_Comm comm);
   ~World();
   World(const World&) = delete;

@@ -41,7 +41,8 @@ std::int64_t step_of_line(const std::string& line) {
   const std::string key = "\"step\":";
   const std::size_t at = line.find(key);
   std::int64_t step = -1;
-  if (at != std::string::npos) std::from_chars(line.data() + at + key.size(), line.data() + line.size(), step);
+  if (at != std::string::npos)
+    std::from_chars(line.data() + at + key.size(), line.data() + line.size(), step);
   return step;
 }
 
@@ -68,8 +69,8 @@ std::string format_metrics(const StepMetrics& m) {
 std::string progress_line(const StepMetrics& metrics, std::int64_t steps) {
   char line[200];
   std::snprintf(line, sizeof line, "step %6lld/%lld  loss %.4f  norm %.3f  rate %.2e  %.1f ms  %.0f tokens/s",
-                static_cast<long long>(metrics.step), static_cast<long long>(steps), metrics.loss, metrics.grad_norm,
-                metrics.learning_rate, metrics.step_ms, metrics.tokens_per_s);
+                static_cast<long long>(metrics.step), static_cast<long long>(steps), metrics.loss,
+                metrics.grad_norm, metrics.learning_rate, metrics.step_ms, metrics.tokens_per_s);
   std::string result = line;
   if (metrics.validation_loss) result += text("  validation ", *metrics.validation_loss);
   return result;
@@ -81,7 +82,8 @@ MetricsFile::MetricsFile(const std::string& folder, std::int64_t resumed_step) {
   std::vector<std::string> kept, moved;
   {
     std::ifstream old(path);
-    for (std::string line; std::getline(old, line);) (step_of_line(line) > resumed_step ? moved : kept).push_back(line);
+    for (std::string line; std::getline(old, line);)
+      (step_of_line(line) > resumed_step ? moved : kept).push_back(line);
   }
   if (!moved.empty()) {
     int n = 1;
@@ -97,10 +99,13 @@ MetricsFile::MetricsFile(const std::string& folder, std::int64_t resumed_step) {
     fs::rename(rewritten, path);
   }
   file_.open(path, std::ios::app);
-  if (!file_) fail(ExitStatus::data, "cannot write '", path.string(), "'; make the folder writable or set run.output");
+  if (!file_)
+    fail(ExitStatus::data, "cannot write '", path.string(), "'; make the folder writable or set run.output");
 }
 
-void MetricsFile::write(const StepMetrics& metrics) { file_ << format_metrics(metrics) << std::endl; }
+void MetricsFile::write(const StepMetrics& metrics) {
+  file_ << format_metrics(metrics) << std::endl;
+}
 
 double training_flops_per_token(std::int64_t matrix_weights, std::int64_t layers, std::int64_t sequence,
                                 std::int64_t attention_columns) {

@@ -20,8 +20,8 @@ struct StepMetrics {
   std::optional<double> validation_loss;
 };
 
-/// One line without its end. Floats in the shortest form that reads back the same; non-finite numbers are null, and so are
-/// the interval fields, which this version does not measure.
+/// One line without its end. Floats in the shortest form that reads back the same; non-finite numbers are
+/// null, and so are the interval fields, which this version does not measure.
 std::string format_metrics(const StepMetrics& metrics);
 
 /// "step 10/600  loss 3.1234  ...": what rank 0 prints.
@@ -37,8 +37,8 @@ class MetricsFile {
   std::ofstream file_;
 };
 
-/// FLOPs of a training step of one token: 6 x (matrix weights, head once) + 6 x layers x sequence x heads x head_dim
-/// (causal attention; recomputation is not counted).
+/// FLOPs of a training step of one token: 6 x (matrix weights, head once) + 6 x layers x sequence x heads x
+/// head_dim (causal attention; recomputation is not counted).
 double training_flops_per_token(std::int64_t matrix_weights, std::int64_t layers, std::int64_t sequence,
                                 std::int64_t attention_columns);
 

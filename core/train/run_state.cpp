@@ -12,7 +12,8 @@ namespace {
 
 // Keys that decide whether the tensors of a checkpoint are those of this model.
 bool shapes_the_model(const std::string& key) {
-  return key.starts_with("model.") && key != "model.norm_epsilon" && key != "model.init_std" && key != "model.rope_theta";
+  return key.starts_with("model.") && key != "model.norm_epsilon" && key != "model.init_std" &&
+         key != "model.rope_theta";
 }
 
 std::map<std::string, std::string> by_key(const std::string& parameters) {
@@ -21,17 +22,20 @@ std::map<std::string, std::string> by_key(const std::string& parameters) {
   return values;
 }
 
-void refuse_other_model(const std::string& path, const CheckpointHeader& header, const Parameters& parameters) {
+void refuse_other_model(const std::string& path, const CheckpointHeader& header,
+                        const Parameters& parameters) {
   const auto stored = by_key(header.parameters), now = by_key(format_parameters(parameters));
   for (const auto& [key, value] : now) {
     const auto found = stored.find(key);
     if (!shapes_the_model(key) || found == stored.end() || found->second == value) continue;
-    fail(ExitStatus::data, "checkpoint '", path, "' is of another model (", key, " = ", found->second, " there, ", value,
+    fail(ExitStatus::data, "checkpoint '", path, "' is of another model (", key, " = ", found->second,
+         " there, ", value,
          " here); use the parameters it was made with, or another run.name and run.output");
   }
   if (header.seed != parameters.run.seed)
-    fail(ExitStatus::data, "checkpoint '", path, "' is of another run (seed ", header.seed, " there, ", parameters.run.seed,
-         " here); set run.seed = ", header.seed, ", or use another run.name and run.output");
+    fail(ExitStatus::data, "checkpoint '", path, "' is of another run (seed ", header.seed, " there, ",
+         parameters.run.seed, " here); set run.seed = ", header.seed,
+         ", or use another run.name and run.output");
 }
 
 }  // namespace
@@ -66,10 +70,12 @@ StartingPoint find_starting_point(const Parameters& parameters, const World& wor
   StartingPoint start;
   start.path = parameters.run.resume;
   if (start.path == "auto" || start.path == "none") {
-    const LatestCheckpoint latest = find_latest(world.comm(), parameters.checkpoint.directory, parameters.run.name);
+    const LatestCheckpoint latest =
+        find_latest(world.comm(), parameters.checkpoint.directory, parameters.run.name);
     start.lines = latest.notes;
     if (start.path == "none" && !latest.path.empty())
-      fail(ExitStatus::usage, "run.resume = none, but '", latest.path, "' exists (a checkpoint of this run); resume it, ",
+      fail(ExitStatus::usage, "run.resume = none, but '", latest.path,
+           "' exists (a checkpoint of this run); resume it, ",
            "remove it, or choose another run.name and run.output");
     start.path = latest.path;
   }

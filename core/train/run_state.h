@@ -22,8 +22,8 @@ struct StartingPoint {
   std::vector<std::string> lines;  ///< for the user: the file, files passed over, changed parameters
 };
 
-/// Collective. \throws Error(data) for another model shape or seed, Error(usage) for `none` where checkpoints of this run
-/// exist
+/// Collective. \throws Error(data) for another model shape or seed, Error(usage) for `none` where checkpoints
+/// of this run exist
 StartingPoint find_starting_point(const Parameters& parameters, const World& world);
 
 /// Initialises the session, then loads the checkpoint if there is one. Collective.

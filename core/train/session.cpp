@@ -18,8 +18,8 @@ void initialise_range(const ParameterTensor& tensor, std::uint64_t seed, const S
     std::fill_n(data, count, tensor.initial == Initial::one ? T(1) : T(0));
     return;
   }
-  fill_normal(seed, hash64(tensor.logical.name), tensor.deviation, tensor.logical.layout, range.flat_begin, range.flat_end,
-              data);
+  fill_normal(seed, hash64(tensor.logical.name), tensor.deviation, tensor.logical.layout, range.flat_begin,
+              range.flat_end, data);
 }
 
 template <class T>
@@ -32,9 +32,12 @@ bool all_finite(const T* data, const View& view) {
 
 bool all_finite(const std::byte* data, const View& view) {
   switch (view.dtype) {
-    case OCT_F32: return all_finite(reinterpret_cast<const float*>(data), view);
-    case OCT_F64: return all_finite(reinterpret_cast<const double*>(data), view);
-    default: return true;
+    case OCT_F32:
+      return all_finite(reinterpret_cast<const float*>(data), view);
+    case OCT_F64:
+      return all_finite(reinterpret_cast<const double*>(data), view);
+    default:
+      return true;
   }
 }
 
@@ -58,17 +61,19 @@ TrainingSession::TrainingSession(const Parameters& parameters, const World& worl
       groups_(backend.communicator(), grid_, world.rank()),
       lanes_(backend.device()),
       arena_(backend.device(), programs_.arena_bytes(), programs_.host_bytes()) {
-  ensure(device_.properties().is_host, "state on devices with memory of their own is not available in this version");
+  ensure(device_.properties().is_host,
+         "state on devices with memory of their own is not available in this version");
   const ExecutionContext context{device_, backend.communicator(), groups_, lanes_, arena_, grid_, rank_};
   training_ = std::make_unique<Executor>(programs_.training.built.program, programs_.training.plan, context);
-  validation_ = std::make_unique<Executor>(programs_.validation.built.program, programs_.validation.plan, context);
+  validation_ =
+      std::make_unique<Executor>(programs_.validation.built.program, programs_.validation.plan, context);
 }
 
 void TrainingSession::initialise() {
   const ParameterSet& set = programs_.set;
   for (int b = 0; b < int(set.buckets.size()); ++b)  // padding too is zero for ever
-    for (const std::string& name :
-         {ParameterBuffers::master_name(b), ParameterBuffers::exp_avg_name(b), ParameterBuffers::exp_avg_sq_name(b)}) {
+    for (const std::string& name : {ParameterBuffers::master_name(b), ParameterBuffers::exp_avg_name(b),
+                                    ParameterBuffers::exp_avg_sq_name(b)}) {
       const View view = training_->find(name).value();
       std::memset(training_->address(view), 0, std::size_t(view.bytes()));
     }
@@ -83,10 +88,13 @@ void TrainingSession::initialise() {
   }
 }
 
-void TrainingSession::load_inputs(Executor& executor, const RankBatch& batch, double learning_rate, std::int64_t step) {
-  const View tokens = executor.find(StepBuffers::tokens).value(), targets = executor.find(StepBuffers::targets).value();
+void TrainingSession::load_inputs(Executor& executor, const RankBatch& batch, double learning_rate,
+                                  std::int64_t step) {
+  const View tokens = executor.find(StepBuffers::tokens).value(),
+             targets = executor.find(StepBuffers::targets).value();
   const int micro_batches = executor.program().schedule.micro_batches;
-  ensure(std::int64_t(batch.ids.size()) == tokens.columns * micro_batches, "a batch of ", batch.ids.size(), " tokens");
+  ensure(std::int64_t(batch.ids.size()) == tokens.columns * micro_batches, "a batch of ", batch.ids.size(),
+         " tokens");
   for (int m = 0; m < micro_batches; ++m) {
     const std::size_t begin = std::size_t(m * tokens.columns), bytes = std::size_t(tokens.bytes());
     std::memcpy(executor.address(tokens, m), batch.ids.data() + begin, bytes);
@@ -95,11 +103,13 @@ void TrainingSession::load_inputs(Executor& executor, const RankBatch& batch, do
   auto* scalars = reinterpret_cast<double*>(executor.address(executor.find(StepBuffers::scalars).value()));
   scalars[OCT_SCALAR_LEARNING_RATE] = learning_rate;
   scalars[OCT_SCALAR_STEP] = double(step);
-  scalars[OCT_SCALAR_INVERSE_TOKENS] = batch.global_valid_targets > 0 ? 1.0 / double(batch.global_valid_targets) : 0.0;
+  scalars[OCT_SCALAR_INVERSE_TOKENS] =
+      batch.global_valid_targets > 0 ? 1.0 / double(batch.global_valid_targets) : 0.0;
 }
 
 StepResult TrainingSession::read_result(const Executor& executor) const {
-  const auto* result = reinterpret_cast<const double*>(executor.address(executor.find(StepBuffers::result).value()));
+  const auto* result =
+      reinterpret_cast<const double*>(executor.address(executor.find(StepBuffers::result).value()));
   return {.loss = result[3], .grad_norm = result[0], .finite = result[2] != 0};
 }
 
@@ -143,11 +153,13 @@ void TrainingSession::append_ranges(std::vector<CheckpointTensor>& out, const st
                                     const std::function<std::string(int)>& buffer) const {
   const ParameterSet& set = programs_.set;
   const std::size_t first = out.size();
-  for (const ParameterTensor& tensor : set.tensors) out.push_back({group + tensor.logical.name, tensor.logical, {}, OCT_F32});
+  for (const ParameterTensor& tensor : set.tensors)
+    out.push_back({group + tensor.logical.name, tensor.logical, {}, OCT_F32});
   for (const ShardRange& range : shard_ranges(set, grid_.place_in_group(rank_, Axis::dp | Axis::cp))) {
     const View view = training_->find(buffer(range.bucket)).value();
     std::byte* data = training_->address(view) + range.shard_offset * size_of(view.dtype);
-    out[first + std::size_t(range.tensor)].ranges.push_back({0, range.flat_begin, range.flat_end, data, view.dtype});
+    out[first + std::size_t(range.tensor)].ranges.push_back(
+        {0, range.flat_begin, range.flat_end, data, view.dtype});
   }
 }
 

@@ -35,11 +35,13 @@ class TrainingSession {
   StepResult step(const RankBatch& batch, double learning_rate, std::int64_t step);
   /// Mean loss of a batch, forward only.
   double validate(const RankBatch& batch);
-  /// The same step operation by operation: what the first operation was that wrote a non-finite value, or empty.
-  /// Leaves the state as step() does.
-  std::string step_checked(const RankBatch& batch, double learning_rate, std::int64_t step, StepResult& result);
+  /// The same step operation by operation: what the first operation was that wrote a non-finite value, or
+  /// empty. Leaves the state as step() does.
+  std::string step_checked(const RankBatch& batch, double learning_rate, std::int64_t step,
+                           StepResult& result);
 
-  /// `/master`, `/optimizer/exp_avg`, `/optimizer/exp_avg_sq` of all tensors, with the ranges this rank owns, in place.
+  /// `/master`, `/optimizer/exp_avg`, `/optimizer/exp_avg_sq` of all tensors, with the ranges this rank owns,
+  /// in place.
   std::vector<CheckpointTensor> state() const;
   /// `/gradient/<tensor>` of the last step, before clipping.
   std::vector<CheckpointTensor> gradients() const;

@@ -1,5 +1,6 @@
 #pragma once
-/// When to save and when to stop: signals, the clock, the step count; agreed by all ranks at each step boundary.
+/// When to save and when to stop: signals, the clock, the step count; agreed by all ranks at each step
+/// boundary.
 #include <atomic>
 #include <chrono>
 
@@ -15,7 +16,8 @@ struct Decision {
 
 class StopPolicy {
  public:
-  StopPolicy(const Parameters& parameters, const World& world, const std::atomic<int>* stop_signal, double limit_s);
+  StopPolicy(const Parameters& parameters, const World& world, const std::atomic<int>* stop_signal,
+             double limit_s);
 
   /// Collective, at a step boundary.
   Decision decide(std::int64_t step);

@@ -20,7 +20,9 @@ namespace octachoron {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
+double since(Clock::time_point then) {
+  return std::chrono::duration<double>(Clock::now() - then).count();
+}
 
 class Run {
  public:
@@ -34,7 +36,8 @@ class Run {
         data_(together(world, [&] { return open(parameters.data.train); })),
         validation_(together(world, [&] { return open(parameters.data.validation); })),
         order_(data_->samples(), parameters.run.seed),
-        passes_(describe_passes(*data_, parameters.run.steps, parameters.batch.global, parameters.data.repeat)),
+        passes_(
+            describe_passes(*data_, parameters.run.steps, parameters.batch.global, parameters.data.repeat)),
         start_(find_starting_point(parameters, world)),
         state_(start_.state),
         backend_(parameters, world),
@@ -45,7 +48,8 @@ class Run {
     prepare_output();
     print_start();
     load_starting_point(start_, world_, session_);
-    if (state_.step > parameters_.run.steps) say("nothing to do: run.steps = ", parameters_.run.steps, " is behind");
+    if (state_.step > parameters_.run.steps)
+      say("nothing to do: run.steps = ", parameters_.run.steps, " is behind");
     int skipped_in_a_row = 0;
     while (state_.step < parameters_.run.steps) {
       StepMetrics metrics = train_step();
@@ -58,7 +62,8 @@ class Run {
       if (decision.stop || stop_in_validation) return save() ? ExitStatus::stopped : ExitStatus::data;
       if (decision.save && state_.step < parameters_.run.steps) save();
     }
-    if (saved_step_ == state_.step || (state_.step == start_.state.step && !start_.path.empty())) return ExitStatus::done;
+    if (saved_step_ == state_.step || (state_.step == start_.state.step && !start_.path.empty()))
+      return ExitStatus::done;
     return save() ? ExitStatus::done : ExitStatus::data;
   }
 
@@ -91,7 +96,8 @@ class Run {
     say("effective parameters:\n", format_parameters(parameters_));
     say("ranks:\n", rank_map(grid_, hosts), backend_.describe(), "threads a rank: ", backend_.threads());
     const RankPrograms& programs = session_.programs();
-    say("model: ", programs.set.global_elements(), " parameters, ", programs.set.local_elements(), " of them on a TP rank");
+    say("model: ", programs.set.global_elements(), " parameters, ", programs.set.local_elements(),
+        " of them on a TP rank");
     say("precision:\n", precision_table_text(programs.training.built.precision),
         "  embedding, norms, softmax, attention core, loss, residual stream, optimiser and reductions: ",
         name(backend_.recipe().storage(OCT_STORAGE_ACTIVATION)), " storage, outside the recipe");
@@ -128,9 +134,9 @@ class Run {
     const double tokens = double(parameters_.batch.global * model.sequence);
     metrics.tokens_per_s = tokens / seconds;
     const std::int64_t matrices = matrix_weights(session_.programs().set, model.tie_embeddings);
-    metrics.model_tflops_per_device = training_flops_per_token(matrices, model.layers, model.sequence,
-                                                               model.heads * model.head_dim) *
-                                      tokens / seconds / double(grid_.size()) / 1e12;
+    metrics.model_tflops_per_device =
+        training_flops_per_token(matrices, model.layers, model.sequence, model.heads * model.head_dim) *
+        tokens / seconds / double(grid_.size()) / 1e12;
     return metrics;
   }
 
@@ -153,7 +159,8 @@ class Run {
     const std::int64_t first = -world_.maximum(std::int64_t(found.empty() ? -world_.size() : -world_.rank()));
     if (first == world_.size()) return;
     if (first == world_.rank())
-      std::fprintf(stderr, "octachoron: the first non-finite value on rank %d: %s\n", world_.rank(), found.c_str());
+      std::fprintf(stderr, "octachoron: the first non-finite value on rank %d: %s\n", world_.rank(),
+                   found.c_str());
   }
 
   // \return whether somebody asked for a stop meanwhile
@@ -195,9 +202,9 @@ class Run {
     const Clock::time_point begin = Clock::now();
     try {
       std::string warnings;
-      const std::string path = save_checkpoint(world_.comm(), parameters_.checkpoint.directory,
-                                               header_of(state_, parameters_), session_.state(),
-                                               parameters_.checkpoint.keep, &warnings);
+      const std::string path =
+          save_checkpoint(world_.comm(), parameters_.checkpoint.directory, header_of(state_, parameters_),
+                          session_.state(), parameters_.checkpoint.keep, &warnings);
       policy_.note_save(world_.maximum(since(begin)));
       if (!warnings.empty()) warn(warnings);
       say("saved '", path, "'");
@@ -212,8 +219,9 @@ class Run {
   }
 
   ExitStatus diverged(int skipped) const {
-    warn("the run has diverged (", skipped, " steps in a row were not finite, run.max_skipped = ",
-         parameters_.run.max_skipped, "); lower optimizer.learning_rate, or look for the origin with --check");
+    warn("the run has diverged (", skipped,
+         " steps in a row were not finite, run.max_skipped = ", parameters_.run.max_skipped,
+         "); lower optimizer.learning_rate, or look for the origin with --check");
     return ExitStatus::diverged;
   }
 
