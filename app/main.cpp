@@ -1,4 +1,6 @@
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <iostream>
 
 #include "app/commands.h"
@@ -19,6 +21,13 @@ ExitStatus print(const std::string& text) {
   return ExitStatus::done;
 }
 
+ExitStatus verify(const std::vector<std::string>& files) {
+  ExitStatus status = ExitStatus::done;
+  for (const std::string& file : files)
+    if (print(verify_checkpoint(file)) != ExitStatus::done) status = ExitStatus::data;
+  return status;
+}
+
 ExitStatus run(const CommandLine& line) {
   const auto& arguments = line.positional;
   if (line.command == "train") return run_train(line);
@@ -28,9 +37,16 @@ ExitStatus run(const CommandLine& line) {
   if (line.command == "data import") return print(import_data(arguments, "auto", line.output));
   if (line.command == "checkpoint list") return print(list_checkpoints(arguments.front()));
   if (line.command == "checkpoint show") return print(show_checkpoint(arguments.front()));
-  if (line.command == "checkpoint verify") return print(verify_checkpoint(arguments.front()));
+  if (line.command == "checkpoint verify") return verify(arguments);
   if (line.command == "checkpoint diff") return print(diff_checkpoints(arguments[0], arguments[1]));
   fail(ExitStatus::internal, "no such command: ", line.command);
+}
+
+// An answer that did not get out is no answer: a full disk, a closed pipe.
+ExitStatus flushed(ExitStatus status) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  fail(ExitStatus::environment, "standard output cannot be written (", std::strerror(errno),
+       "); free space or send it elsewhere");
 }
 
 int report(const char* problem, ExitStatus status) {
@@ -46,8 +62,9 @@ int main(int argc, char** argv) {
   catch_stop_signals();
   try {
     const CommandLine line = parse_command_line(argc, argv);
-    if (const auto status = answer_without_work(line, std::cout, std::cerr)) return int(*status);
-    return int(run(line));
+    if (const auto status = answer_without_work(line, std::cout, std::cerr)) return int(flushed(*status));
+    const ExitStatus status = run(line);
+    return int(line.command == "train" ? status : flushed(status));  // a run is more than what it prints
   } catch (const Error& error) {
     return report(error.what(), error.status());
   } catch (const std::exception& error) {
