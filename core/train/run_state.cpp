@@ -5,6 +5,7 @@
 #include "core/base/version.h"
 #include "core/checkpoint/load.h"
 #include "core/config/parameter_file.h"
+#include "core/parallel/together.h"
 
 namespace octachoron {
 
@@ -66,13 +67,13 @@ std::vector<std::string> parameter_differences(const std::string& stored, const 
   return lines;
 }
 
-StartingPoint find_starting_point(const Parameters& parameters, const World& world) {
+StartingPoint find_starting_point(const Parameters& parameters, const World& world, std::int64_t below_step) {
   StartingPoint start;
   start.path = parameters.run.resume;
   if (start.path == "auto" || start.path == "none") {
     const LatestCheckpoint latest =
-        find_latest(world.comm(), parameters.checkpoint.directory, parameters.run.name);
-    start.lines = latest.notes;
+        find_latest(world.comm(), parameters.checkpoint.directory, parameters.run.name, below_step);
+    start.notes = latest.notes;
     if (start.path == "none" && !latest.path.empty())
       fail(ExitStatus::usage, "run.resume = none, but '", latest.path,
            "' exists (a checkpoint of this run); resume it, ",
@@ -83,9 +84,11 @@ StartingPoint find_starting_point(const Parameters& parameters, const World& wor
     start.lines.push_back(text("starts from seed ", parameters.run.seed));
     return start;
   }
-  const CheckpointFile file(start.path);
-  const CheckpointHeader& header = file.header();
-  refuse_other_model(start.path, header, parameters);
+  const CheckpointHeader header = together(world, [&] {  // a folder may be visible on some nodes only
+    const CheckpointHeader found = CheckpointFile(start.path).header();
+    refuse_other_model(start.path, found, parameters);
+    return found;
+  });
   start.state = {header.step, header.samples, header.skipped};
   start.lines.push_back(text("resumes '", start.path, "' after step ", header.step));
   for (const std::string& difference : parameter_differences(header.parameters, parameters))
@@ -93,9 +96,19 @@ StartingPoint find_starting_point(const Parameters& parameters, const World& wor
   return start;
 }
 
-void load_starting_point(const StartingPoint& start, const World& world, TrainingSession& session) {
-  session.initialise();  // padding, and what a checkpoint does not hold
-  if (!start.path.empty()) load_checkpoint(world.comm(), start.path, session.state());
+StartingPoint load_starting_point(StartingPoint start, const Parameters& parameters, const World& world,
+                                  TrainingSession& session) {
+  for (;;) try {
+      session.initialise();  // padding, and what a checkpoint does not hold
+      if (!start.path.empty()) load_checkpoint(world.comm(), start.path, session.state());
+      return start;
+    } catch (const CheckpointDamaged& error) {  // its values, which are first read here
+      if (parameters.run.resume != "auto") throw;
+      StartingPoint older = find_starting_point(parameters, world, start.state.step);
+      start.notes.push_back(error.what());
+      older.notes.insert(older.notes.begin(), start.notes.begin(), start.notes.end());
+      start = std::move(older);
+    }
 }
 
 }  // namespace octachoron

@@ -125,13 +125,16 @@ double TrainingSession::validate(const RankBatch& batch) {
   return read_result(*validation_).loss;
 }
 
-std::string TrainingSession::step_checked(const RankBatch& batch, double learning_rate, std::int64_t step,
-                                          StepResult& result) {
+Origin TrainingSession::step_checked(const RankBatch& batch, double learning_rate, std::int64_t step,
+                                     StepResult& result) {
   load_inputs(*training_, batch, learning_rate, step);
-  std::string first;
+  Origin first;
+  std::int64_t place = 0;
   training_->run_stepwise([&](const Issue& issue) {
-    if (first.empty()) first = first_nonfinite(issue);
+    if (first.what.empty()) first = {place, first_nonfinite(issue)};
+    ++place;
   });
+  if (first.what.empty()) first.place = -1;
   result = read_result(*training_);
   return first;
 }

@@ -40,10 +40,13 @@ double StopPolicy::seconds_left() const {
   return wall_limit_s_ > 0 ? wall_limit_s_ - since(start_) : std::numeric_limits<double>::infinity();
 }
 
+bool StopPolicy::wants_stop() const {
+  const bool asked = stop_signal_ && stop_signal_->load(std::memory_order_relaxed) != 0;
+  return asked || seconds_left() < 2 * (longest_step_s_ + last_save_s_);
+}
+
 std::uint64_t StopPolicy::own_flags(std::int64_t step) const {
-  std::uint64_t flags = 0;
-  if (stop_signal_ && stop_signal_->load(std::memory_order_relaxed) != 0) flags |= kStop;
-  if (seconds_left() < 2 * (longest_step_s_ + last_save_s_)) flags |= kStop;
+  std::uint64_t flags = wants_stop() ? kStop : std::uint64_t{0};
   const CheckpointParameters& checkpoint = parameters_.checkpoint;
   if (checkpoint.every > 0 && step % checkpoint.every == 0) flags |= kSave;
   if (checkpoint.every_minutes > 0 && world_.rank() == 0 &&
@@ -58,8 +61,7 @@ Decision StopPolicy::decide(std::int64_t step) {
 }
 
 bool StopPolicy::stop_asked() {
-  const bool asked = stop_signal_ && stop_signal_->load(std::memory_order_relaxed) != 0;
-  return world_.combine_flags(asked ? kStop : std::uint64_t{0}, limit_s_) != 0;
+  return world_.combine_flags(wants_stop() ? kStop : std::uint64_t{0}, limit_s_) != 0;
 }
 
 void StopPolicy::note_step(double seconds) {

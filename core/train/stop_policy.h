@@ -21,12 +21,13 @@ class StopPolicy {
 
   /// Collective, at a step boundary.
   Decision decide(std::int64_t step);
-  /// Collective: whether somebody asks for a stop, between validation batches.
+  /// Collective, between validation batches: whether a signal or the clock asks for a stop.
   bool stop_asked();
   void note_step(double seconds);
   void note_save(double seconds);
 
  private:
+  bool wants_stop() const;
   std::uint64_t own_flags(std::int64_t step) const;
   double seconds_left() const;
 
