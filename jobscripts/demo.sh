@@ -50,9 +50,10 @@ checkpoints:               $(echo $run/checkpoints/*.h5)
 
 Next:
   $octachoron checkpoint show $run/checkpoints/step-$(printf %08d "$steps").h5
-  $octachoron plan inputs/demo.ini --set grid.dp=4             what 8 ranks would need, without starting them
-  jobscripts/local-mpirun.sh 4 $octachoron train inputs/demo.ini --set run.steps=$((steps + 100))     go on
-  jobscripts/local-mpirun.sh 2 $octachoron train inputs/demo.ini --set grid.tp=1 --set run.steps=$((steps + 100))
-                                                               the same on another grid
-  README.md explains the parameter file and what a run prints; core/docs/parameters.md has every key
+  what 8 ranks would need, without starting them:
+    $octachoron plan inputs/demo.ini --set grid.dp=4 --set batch.micro=2
+  go on from here, on 4 ranks or on another grid:
+    jobscripts/local-mpirun.sh 4 $octachoron train inputs/demo.ini --set run.steps=$((steps + 100))
+    jobscripts/local-mpirun.sh 2 $octachoron train inputs/demo.ini --set run.steps=$((steps + 100)) --set grid.tp=1
+  README.md explains the parameter file and what a run prints; core/docs/parameters.md has every key.
 TEXT
