@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 
 #include "app/commands.h"
@@ -33,6 +34,12 @@ ExitStatus run(const CommandLine& line) {
   fail(ExitStatus::internal, "no such command: ", line.command);
 }
 
+// OpenMP threads that wait would spin for milliseconds, and ranks share cores: let them sleep soon. libgomp reads this
+// when a plugin brings it, and the user's own setting wins.
+void let_waiting_threads_sleep() {
+  if (std::getenv("OMP_WAIT_POLICY") == nullptr) setenv("GOMP_SPINCOUNT", "2000", 0);
+}
+
 int report(const char* problem, ExitStatus status) {
   std::fprintf(stderr, "octachoron: %s\n", problem);
   return int(status);
@@ -44,6 +51,7 @@ int report(const char* problem, ExitStatus status) {
 int main(int argc, char** argv) {
   using namespace octachoron;
   catch_stop_signals();
+  let_waiting_threads_sleep();
   try {
     const CommandLine line = parse_command_line(argc, argv);
     if (const auto status = answer_without_work(line, std::cout, std::cerr)) return int(*status);

@@ -16,7 +16,7 @@ struct CheckpointHeader {
   std::int64_t step = 0;  ///< optimiser steps done
   std::int64_t samples = 0, tokens = 0, skipped = 0;
   std::uint64_t seed = 0;
-  std::string run_id, parameters, versions;
+  std::string run_id{}, parameters{}, versions{};
 };
 
 /// One dataset and the part of it that this rank holds.

@@ -71,7 +71,8 @@ CheckpointFile::CheckpointFile(const std::string& path) : path_(path) {
     fail(ExitStatus::data, "the checkpoint '", path, "' cannot be opened (", std::strerror(errno),
          "); check the path and its permissions");
   const QuietHdf5 quiet;
-  handle_ = H5Fopen(path.c_str(), H5F_ACC_RDONLY, file_access());
+  const Hdf5Handle access = file_access();  // lives on: closing it would clear the reason
+  handle_ = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
   if (handle_ < 0) damaged(path, hdf5_reason());
   Hdf5Handle file(handle_, H5Fclose, "open a file");
   try {

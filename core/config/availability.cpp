@@ -15,7 +15,6 @@ const std::vector<Availability>& availability_table() {
       {"grid.virtual_stages", {"1"}, "pipeline parallelism"},
       {"parallel.schedule", {"1f1b"}, "pipeline parallelism"},
       {"parallel.recompute", {"none"}, "recomputation of activations"},
-      {"model.family", {"gpt2"}, "the Llama family"},
       {"data.format", {"auto", "text"}, "reading of token files"},
       {"trace.steps", {""}, "timelines"},
   };

@@ -125,7 +125,8 @@ void Executor::bind(std::size_t i) {
   if (is_communication(operation.op)) {
     const AxisSet axes = operation.peers.axes;
     bound.message = message_of(operation, call, context_.groups.id(operation.peers),
-                               context_.grid.place_in_group(context_.rank, axes), context_.grid.group_size(axes));
+                               context_.grid.place_in_group(context_.rank, axes, operation.peers.block),
+                               context_.grid.group_size(axes, operation.peers.block));
   } else {
     bound.prepared =
         context_.device.prepare(describe_for_device(operation, context_.grid.coordinate(context_.rank)));

@@ -2,7 +2,7 @@
 /// The comm groups a set of programs needs: one per axes and purpose, made in the same order on all ranks.
 #include <map>
 #include <string>
-#include <utility>
+#include <tuple>
 
 #include "core/plugin/comm.h"
 #include "core/program/program.h"
@@ -30,7 +30,10 @@ class GroupTable {
   Communicator& communicator_;
   ProcessGrid grid_;
   int rank_;
-  std::map<std::pair<std::uint8_t, std::string>, int> groups_;
+  /// Axes, block and purpose. Sorted, so that all ranks make groups in one order.
+  using Key = std::tuple<std::uint8_t, int, std::string>;
+  static Key key(const Peers& peers) { return {peers.axes.bits, peers.block, peers.purpose}; }
+  std::map<Key, int> groups_;
 };
 
 }  // namespace octachoron

@@ -2,13 +2,12 @@
 
 namespace octachoron {
 
-LayerNorm::LayerNorm(const ModelContext& context, std::string name)
-    : context_(context),
-      name_(std::move(name)),
-      weight_(context.parameters.weight(name_ + ".weight")),
-      bias_(context.parameters.weight(name_ + ".bias")) {}
+ModelNorm::ModelNorm(const ModelContext& context, std::string name)
+    : context_(context), name_(std::move(name)), weight_(context.parameters.weight(name_ + ".weight")) {
+  if (context.parameters.has(name_ + ".bias")) bias_ = context.parameters.weight(name_ + ".bias");
+}
 
-View LayerNorm::forward(const View& x) {
+View ModelNorm::forward(const View& x) {
   x_ = x;
   statistics_ = context_.statistic(name_ + ".statistics", x.rows, 2);
   const View y = context_.activation(name_ + ".output", x.rows, x.columns);
@@ -16,24 +15,26 @@ View LayerNorm::forward(const View& x) {
   return y;
 }
 
-View LayerNorm::backward(const View& dy, const View& residual, bool accumulate) const {
+View ModelNorm::backward(const View& dy, const View& residual, bool accumulate) const {
   const View dx = context_.activation(name_ + ".dinput", x_.rows, x_.columns);
-  emit_norm_backward(
-      context_.builder, name_ + ".backward",
-      {dy, x_, weight_, statistics_, residual, dx, context_.parameters.gradient(name_ + ".weight"),
-       context_.parameters.gradient(name_ + ".bias"), accumulate});
+  const View dbias = bias_.absent() ? View{} : context_.parameters.gradient(name_ + ".bias");
+  emit_norm_backward(context_.builder, name_ + ".backward",
+                     {dy, x_, weight_, statistics_, residual, dx, context_.parameters.gradient(name_ + ".weight"), dbias,
+                      accumulate});
   return dx;
 }
 
 Attention::Attention(const ModelContext& context, const std::string& prefix, int layer)
     : context_(context),
       name_(prefix + ".attention"),
-      qkv_(context, {name_ + ".qkv", layer}, name_ + ".qkv", true),
+      qkv_(context, {name_ + ".qkv", layer}, name_ + ".qkv"),
       out_(context, {name_ + ".out", layer}, name_ + ".out") {}
 
 View Attention::forward(const View& x) {
   const AttentionShape shape = context_.shape.attention();
   packed_ = qkv_.forward(x);
+  if (!context_.shape.gpt2())
+    emit_rope(context_.builder, name_ + ".rope", shape, context_.shape.rope_theta, 1, packed_);
   core_ = context_.activation(name_ + ".core", packed_.rows, shape.heads * shape.head_dim);
   lse_ = context_.statistic(name_ + ".log_sum_exp", packed_.rows, shape.heads);
   emit_attention(context_.builder, name_ + ".core", shape, packed_, core_, lse_);
@@ -41,31 +42,47 @@ View Attention::forward(const View& x) {
 }
 
 View Attention::backward(const View& dy, bool accumulate) const {
+  const AttentionShape shape = context_.shape.attention();
   const View dcore = out_.backward(dy, accumulate);
   const View dpacked = context_.activation(name_ + ".qkv.doutput", packed_.rows, packed_.columns);
-  emit_attention_backward(context_.builder, name_ + ".core.backward", context_.shape.attention(),
-                          {packed_, core_, lse_, dcore, dpacked});
+  emit_attention_backward(context_.builder, name_ + ".core.backward", shape, {packed_, core_, lse_, dcore, dpacked});
+  if (!context_.shape.gpt2())
+    emit_rope(context_.builder, name_ + ".rope.backward", shape, context_.shape.rope_theta, -1, dpacked);
   return qkv_.backward(dpacked, accumulate);
 }
+
+namespace {
+std::string linear_name(const ModelContext& context, const std::string& mlp, const char* gpt2, const char* llama) {
+  return mlp + "." + (context.shape.gpt2() ? gpt2 : llama);
+}
+}  // namespace
 
 Mlp::Mlp(const ModelContext& context, const std::string& prefix, int layer)
     : context_(context),
       name_(prefix + ".mlp"),
-      fc1_(context, {name_ + ".fc1", layer}, name_ + ".fc1", true),
-      fc2_(context, {name_ + ".fc2", layer}, name_ + ".fc2") {}
+      in_(context, {linear_name(context, name_, "fc1", "gate_up"), layer}, linear_name(context, name_, "fc1", "gate_up")),
+      out_(context, {linear_name(context, name_, "fc2", "down"), layer}, linear_name(context, name_, "fc2", "down")) {}
 
 View Mlp::forward(const View& x) {
-  hidden_ = fc1_.forward(x);
-  active_ = context_.activation(name_ + ".gelu", hidden_.rows, hidden_.columns);
-  emit_gelu(context_.builder, name_ + ".gelu", hidden_, active_);
-  return fc2_.forward(active_);
+  hidden_ = in_.forward(x);
+  if (context_.shape.gpt2()) {
+    active_ = context_.activation(name_ + ".gelu", hidden_.rows, hidden_.columns);
+    emit_gelu(context_.builder, name_ + ".gelu", hidden_, active_);
+  } else {
+    active_ = context_.activation(name_ + ".swiglu", hidden_.rows, hidden_.columns / 2);
+    emit_swiglu(context_.builder, name_ + ".swiglu", hidden_, active_);
+  }
+  return out_.forward(active_);
 }
 
 View Mlp::backward(const View& dy, bool accumulate) const {
-  const View dactive = fc2_.backward(dy, accumulate);
-  const View dhidden = context_.activation(name_ + ".fc1.doutput", hidden_.rows, hidden_.columns);
-  emit_gelu_backward(context_.builder, name_ + ".gelu.backward", hidden_, dactive, dhidden);
-  return fc1_.backward(dhidden, accumulate);
+  const View dactive = out_.backward(dy, accumulate);
+  const View dhidden = context_.activation(name_ + ".dhidden", hidden_.rows, hidden_.columns);
+  if (context_.shape.gpt2())
+    emit_gelu_backward(context_.builder, name_ + ".gelu.backward", hidden_, dactive, dhidden);
+  else
+    emit_swiglu_backward(context_.builder, name_ + ".swiglu.backward", hidden_, dactive, dhidden);
+  return in_.backward(dhidden, accumulate);
 }
 
 TransformerBlock::TransformerBlock(const ModelContext& context, int layer)

@@ -1,13 +1,15 @@
 #pragma once
-/// One Transformer block of the GPT-2 family: x + attention(norm1(x)), then + mlp(norm2(x)).
+/// One Transformer block: x + attention(norm1(x)), then + mlp(norm2(x)). What the families differ in stands in the model's
+/// shape: GPT-2 has LayerNorm, biases and GELU; Llama has RMSNorm, RoPE and a gated SwiGLU (Touvron et al. 2023).
 #include "core/model/linear.h"
 
 namespace octachoron {
 
-class LayerNorm {
+/// LayerNorm, or RMSNorm where the model has no bias for it.
+class ModelNorm {
  public:
   /// \param name "layers.3.norm1", "norm"
-  LayerNorm(const ModelContext& context, std::string name);
+  ModelNorm(const ModelContext& context, std::string name);
   View forward(const View& x);
   /// \param residual gradient that reaches x beside the norm; may be absent
   View backward(const View& dy, const View& residual, bool accumulate) const;
@@ -40,13 +42,13 @@ class Mlp {
   Mlp(const ModelContext& context, const std::string& prefix, int layer);
   View forward(const View& x);
   View backward(const View& dy, bool accumulate) const;
-  const View& bias() const { return fc2_.bias(); }
+  const View& bias() const { return out_.bias(); }
 
  private:
   const ModelContext& context_;
   std::string name_;
-  ColumnParallelLinear fc1_;
-  RowParallelLinear fc2_;
+  ColumnParallelLinear in_;  ///< fc1, or gate_up
+  RowParallelLinear out_;    ///< fc2, or down
   View hidden_, active_;
 };
 
@@ -60,7 +62,7 @@ class TransformerBlock {
  private:
   const ModelContext& context_;
   std::string name_;
-  LayerNorm norm1_, norm2_;
+  ModelNorm norm1_, norm2_;
   Attention attention_;
   Mlp mlp_;
 };

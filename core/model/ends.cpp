@@ -21,16 +21,17 @@ View VocabParallelEmbedding::forward(const View& tokens) {
   emit_embedding(context_.builder, "embedding.token", shape.vocabulary_part(), tokens,
                  context_.parameters.weight(kToken), looked_up);
   const View local = context_.reduce("embedding.token.output", looked_up);
+  if (!context_.parameters.has(kPosition)) return local;
   const View x = context_.activation("embedding.output", local.rows, local.columns);
-  emit_position(context_.builder, "embedding.position", position(), local,
-                context_.parameters.weight(kPosition), x);
+  emit_position(context_.builder, "embedding.position", position(), local, context_.parameters.weight(kPosition), x);
   return x;
 }
 
 void VocabParallelEmbedding::backward(const View& dx, bool accumulate) const {
   const View gathered = context_.gather("embedding.doutput", dx);
-  emit_position_backward(context_.builder, "embedding.position.backward", position(), dx,
-                         context_.parameters.gradient(kPosition), accumulate);
+  if (context_.parameters.has(kPosition))
+    emit_position_backward(context_.builder, "embedding.position.backward", position(), dx,
+                           context_.parameters.gradient(kPosition), accumulate);
   // The head of a tied model has written this gradient before.
   emit_embedding_backward(context_.builder, "embedding.token.backward", context_.shape.vocabulary_part(),
                           tokens_, gathered, context_.parameters.gradient(kToken),
@@ -40,7 +41,7 @@ void VocabParallelEmbedding::backward(const View& dx, bool accumulate) const {
 VocabParallelLoss::VocabParallelLoss(const ModelContext& context)
     : context_(context),
       norm_(context, "norm"),
-      head_(context, {"head", -1}, context.shape.tied ? "embedding.token" : "head", false) {}
+      head_(context, {"head", -1}, context.shape.tied ? "embedding.token" : "head") {}
 
 void VocabParallelLoss::forward(const View& x, const View& targets, const View& scalars, const View& loss,
                                 bool training) {

@@ -5,7 +5,7 @@
 
 namespace octachoron {
 
-/// Tokens [1, T] -> residual stream [local_tokens, H].
+/// Tokens [1, T] -> residual stream [local_tokens, H]; GPT-2 adds learned positions.
 class VocabParallelEmbedding {
  public:
   explicit VocabParallelEmbedding(const ModelContext& context);
@@ -28,7 +28,7 @@ class VocabParallelLoss {
 
  private:
   const ModelContext& context_;
-  LayerNorm norm_;
+  ModelNorm norm_;
   ColumnParallelLinear head_;
   View dlogits_;
 };

@@ -60,16 +60,23 @@ ParameterBuffers::ParameterBuffers(ProgramBuilder& builder, const ParameterSet& 
   });
 }
 
-View ParameterBuffers::tensor(const std::string& name, View BucketBuffers::*part) const {
-  const int index = set_.find(name);
-  ensure(index >= 0, "the model has no parameter '", name, "'");
+std::vector<std::string> ParameterBuffers::parts(const std::string& name) const {
+  if (has(name)) return {name};
+  return {name + ".query", name + ".key_value"};
+}
+
+View ParameterBuffers::tensor(const std::string& key, View BucketBuffers::*part) const {
+  const int index = set_.find(key);
+  ensure(index >= 0, "the model has no parameter '", key, "'");
   const BucketPlace place = places_[index];
-  const TensorLayout& layout = set_.tensors[index].logical.layout;
+  const ParameterTensor& tensor = set_.tensors[index];
+  const TensorLayout& layout = tensor.logical.layout;
   View view = buckets_[place.bucket].*part;
+  if (view.absent()) return view;
   view.offset += place.offset * size_of(view.dtype);
   // 1-D tensors are one row, whatever way the layout writes them.
-  view.rows = layout.vector ? 1 : layout.local_rows;
-  view.columns = view.pitch = layout.vector ? layout.local_size() : layout.local_columns;
+  view.rows = layout.vector ? 1 : tensor.size / layout.local_columns;
+  view.columns = view.pitch = layout.vector ? tensor.size : layout.local_columns;
   return view;
 }
 

@@ -24,8 +24,11 @@ class ParameterBuffers {
 
   const ParameterSet& set() const { return set_; }
   const std::vector<BucketBuffers>& buckets() const { return buckets_; }
-  View weight(const std::string& name) const { return tensor(name, &BucketBuffers::weight); }
-  View gradient(const std::string& name) const { return tensor(name, &BucketBuffers::gradient); }
+  bool has(const std::string& key) const { return set_.find(key) >= 0; }
+  View weight(const std::string& key) const { return tensor(key, &BucketBuffers::weight); }
+  View gradient(const std::string& key) const { return tensor(key, &BucketBuffers::gradient); }
+  /// Keys of the parts of a tensor, in the order of their rows: itself, or query and key_value.
+  std::vector<std::string> parts(const std::string& name) const;
   /// Names of the persistent buffers of bucket `b`.
   static std::string master_name(int b);
   static std::string exp_avg_name(int b);
@@ -33,7 +36,7 @@ class ParameterBuffers {
   static std::string gradient_shard_name(const ParameterSet& set, int b);
 
  private:
-  View tensor(const std::string& name, View BucketBuffers::*part) const;
+  View tensor(const std::string& key, View BucketBuffers::*part) const;
 
   const ParameterSet& set_;
   std::vector<BucketPlace> places_;

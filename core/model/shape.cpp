@@ -19,6 +19,9 @@ ModelShape model_shape(const Parameters& parameters, const ProcessGrid& grid) {
   shape.sequence_parallel = parameters.parallel.sequence_parallel && shape.tp > 1;
   shape.tied = model.tie_embeddings;
   shape.norm_epsilon = model.norm_epsilon;
+  shape.family = model.family;
+  shape.qkv_bias = model.qkv_bias;
+  shape.rope_theta = model.rope_theta;
   return shape;
 }
 

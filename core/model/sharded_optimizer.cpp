@@ -38,7 +38,7 @@ void ShardedOptimizer::clear_padding() const {
   for (int b = 0; b < int(set.buckets.size()); ++b) {
     const Bucket& bucket = set.buckets[b];
     for (std::size_t k = 0; k < bucket.tensors.size(); ++k) {
-      const std::int64_t end = bucket.offsets[k] + set.tensors[bucket.tensors[k]].logical.layout.local_size();
+      const std::int64_t end = bucket.offsets[k] + set.tensors[bucket.tensors[k]].size;
       const std::int64_t next = k + 1 < bucket.tensors.size() ? bucket.offsets[k + 1] : bucket.elements;
       if (next == end) continue;
       emit_fill(builder_, tensor_name(set, b, "gradient.padding"),
@@ -58,6 +58,9 @@ void ShardedOptimizer::reduce_gradients(bool tp_partial) const {
                           buffers.gradient, buffers.gradient_shard);
     if (tp_partial && set.buckets[b].replicated)
       builder_.all_reduce({Axis::tp, "gradient"}, builder_.lane("dp"), label + ".tp", buffers.gradient_shard);
+    if (const int sharers = set.buckets[b].sharers; sharers > 1)
+      builder_.all_reduce({.axes = Axis::tp, .purpose = "shared gradient", .block = sharers}, builder_.lane("dp"),
+                          label + ".shared", buffers.gradient_shard);
   }
 }
 
@@ -75,7 +78,8 @@ void ShardedOptimizer::agree(double clip) const {
   for (int b = 0; b < int(set.buckets.size()); ++b)
     emit_sum_of_squares(builder_, tensor_name(set, b, "gradient.squares"),
                         parameters_.buckets()[b].gradient_shard,
-                        buffers_.control.column_range(set.buckets[b].replicated ? 1 : 0, 1));
+                        buffers_.control.column_range(set.buckets[b].replicated ? 1 : 0, 1),
+                        1.0 / set.buckets[b].sharers);
   agree_control(true);
   emit_clip(builder_, buffers_.control, buffers_.scalars, buffers_.result, clip);
 }

@@ -47,29 +47,29 @@ int ProcessGrid::neighbour(int rank, Axis axis, int shift) const {
   return this->rank(at);
 }
 
-int ProcessGrid::group_size(AxisSet axes) const {
+int ProcessGrid::group_size(AxisSet axes, int block) const {
   int size = 1;
   for (Axis axis : kAllAxes) size *= axes.has(axis) ? extent[int(axis)] : 1;
-  return size;
+  return block > 0 ? std::min(block, size) : size;
 }
 
-int ProcessGrid::group_root(int rank, AxisSet axes) const {
+int ProcessGrid::group_root(int rank, AxisSet axes, int block) const {
   Coordinate at = coordinate(rank);
   for (Axis axis : kAllAxes)
-    if (axes.has(axis)) at[int(axis)] = 0;
+    if (axes.has(axis)) at[int(axis)] = block > 0 ? at[int(axis)] / block * block : 0;
   return this->rank(at);
 }
 
-std::vector<int> ProcessGrid::group(int rank, AxisSet axes) const {
-  const int root = group_root(rank, axes);
+std::vector<int> ProcessGrid::group(int rank, AxisSet axes, int block) const {
+  const int root = group_root(rank, axes, block);
   std::vector<int> members;
   for (int other = 0; other < size(); ++other)
-    if (group_root(other, axes) == root) members.push_back(other);
+    if (group_root(other, axes, block) == root) members.push_back(other);
   return members;
 }
 
-int ProcessGrid::place_in_group(int rank, AxisSet axes) const {
-  const std::vector<int> members = group(rank, axes);
+int ProcessGrid::place_in_group(int rank, AxisSet axes, int block) const {
+  const std::vector<int> members = group(rank, axes, block);
   return int(std::find(members.begin(), members.end(), rank) - members.begin());
 }
 

@@ -44,13 +44,15 @@ struct ProcessGrid {
   int rank(const Coordinate& at) const;
   Coordinate coordinate(int rank) const;
   int neighbour(int rank, Axis axis, int shift) const;  ///< periodic
-  int group_size(AxisSet axes) const;
-  /// The member at 0 on these axes names the group.
-  int group_root(int rank, AxisSet axes) const;
+
+  /// Groups: all ranks along `axes`, or, with a block, that many neighbours along the one axis.
+  int group_size(AxisSet axes, int block = 0) const;
+  /// The lowest member names the group.
+  int group_root(int rank, AxisSet axes, int block = 0) const;
   /// Ranks of the group of `rank`, in rank order.
-  std::vector<int> group(int rank, AxisSet axes) const;
-  /// Place of `rank` in group(rank, axes).
-  int place_in_group(int rank, AxisSet axes) const;
+  std::vector<int> group(int rank, AxisSet axes, int block = 0) const;
+  /// Place of `rank` in its group.
+  int place_in_group(int rank, AxisSet axes, int block = 0) const;
 };
 
 std::string to_string(const ProcessGrid& grid);  ///< "dp=2 tp=2 pp=1 cp=1"

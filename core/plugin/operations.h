@@ -70,7 +70,7 @@ typedef enum oct_op {
              -> dlogits? [T,V] = (softmax - onehot) * inverse_tokens (0 for ignored rows and absent columns;
              may be logits), <> loss F64 [1,1] += sum over valid rows of -log softmax[target];
              i0, i1 as OCT_LOSS_STATISTICS, i2 P, i3 accumulate of loss = 1 always */
-  OCT_SUM_OF_SQUARES = 22, /* x <> sum F64 [1,1]; i0 accumulate; summed in F64 */
+  OCT_SUM_OF_SQUARES = 22, /* x <> sum F64 [1,1]; i0 accumulate; f0 factor of the sum (0: 1); summed in F64 */
   OCT_CLIP =
       23, /* control F64 [1,4] (sums of squares: split, replicated; loss sum; unused), scalars F64 [1,8]
              -> result F64 [1,4]: gradient norm, clip factor, finite flag (1 or 0), mean loss; f0 clip, 0 off

@@ -67,7 +67,7 @@ void ProgramBuilder::collective(oct_op op, const Peers& peers, int lane, const s
 }
 
 View ProgramBuilder::all_gather(const Peers& peers, int lane, const std::string& label, const View& from) {
-  const int size = grid().group_size(peers.axes);
+  const int size = grid().group_size(peers.axes, peers.block);
   if (size == 1) return from;
   const View to =
       temporary(label + ".gathered", from.dtype, from.rows * size, from.columns, MemoryClass::communication);
@@ -77,7 +77,7 @@ View ProgramBuilder::all_gather(const Peers& peers, int lane, const std::string&
 
 View ProgramBuilder::reduce_scatter(const Peers& peers, int lane, const std::string& label,
                                     const View& from) {
-  const int size = grid().group_size(peers.axes);
+  const int size = grid().group_size(peers.axes, peers.block);
   if (size == 1) return from;
   ensure(from.rows % size == 0, label, ": ", from.rows, " rows over ", size, " ranks");
   const View to =
@@ -88,7 +88,7 @@ View ProgramBuilder::reduce_scatter(const Peers& peers, int lane, const std::str
 
 void ProgramBuilder::all_reduce(const Peers& peers, int lane, const std::string& label, const View& view,
                                 oct_reduction reduction) {
-  if (grid().group_size(peers.axes) == 1) return;
+  if (grid().group_size(peers.axes, peers.block) == 1) return;
   Operation operation{
       .op = OCT_ALL_REDUCE, .lane = lane, .label = label, .operands = {{view}, {view, Access::write}}};
   operation.peers = peers;

@@ -79,12 +79,29 @@ void emit_gelu_backward(ProgramBuilder& builder, const std::string& label, const
   builder.emit(operation(builder, OCT_GELU_BACKWARD, label, {{x}, {dy}, {dx, Access::write}}));
 }
 
+void emit_swiglu(ProgramBuilder& builder, const std::string& label, const View& x, const View& y) {
+  builder.emit(operation(builder, OCT_SWIGLU, label, {{x}, {y, Access::write}}));
+}
+
+void emit_swiglu_backward(ProgramBuilder& builder, const std::string& label, const View& x, const View& dy,
+                          const View& dx) {
+  builder.emit(operation(builder, OCT_SWIGLU_BACKWARD, label, {{x}, {dy}, {dx, Access::write}}));
+}
+
 namespace {
 void set_shape(Operation& op, const AttentionShape& shape) {
   op.i = {shape.sequence, shape.heads, shape.kv_heads, shape.head_dim};
   op.f = {1.0 / std::sqrt(double(shape.head_dim))};
 }
 }  // namespace
+
+void emit_rope(ProgramBuilder& builder, const std::string& label, const AttentionShape& shape, double theta,
+               int direction, const View& qkv) {
+  Operation op = operation(builder, OCT_ROPE, label, {{qkv, Access::update}});
+  op.i = {shape.sequence, shape.heads, shape.kv_heads, shape.head_dim, direction, 0, 1};
+  op.f = {theta};
+  builder.emit(std::move(op));
+}
 
 void emit_attention(ProgramBuilder& builder, const std::string& label, const AttentionShape& shape,
                     const View& qkv, const View& out, const View& lse) {
@@ -158,9 +175,11 @@ void emit_loss(ProgramBuilder& builder, const std::string& label, const Vocabula
   builder.emit(std::move(op));
 }
 
-void emit_sum_of_squares(ProgramBuilder& builder, const std::string& label, const View& x, const View& sum) {
+void emit_sum_of_squares(ProgramBuilder& builder, const std::string& label, const View& x, const View& sum,
+                         double factor) {
   Operation op = operation(builder, OCT_SUM_OF_SQUARES, label, {{x}, {sum, Access::update}});
   op.i = {1};
+  op.f = {factor};
   builder.emit(std::move(op));
 }
 

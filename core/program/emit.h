@@ -35,11 +35,18 @@ void emit_gelu(ProgramBuilder& builder, const std::string& label, const View& x,
 void emit_gelu_backward(ProgramBuilder& builder, const std::string& label, const View& x, const View& dy,
                         const View& dx);
 
+void emit_swiglu(ProgramBuilder& builder, const std::string& label, const View& x, const View& y);
+void emit_swiglu_backward(ProgramBuilder& builder, const std::string& label, const View& x, const View& dy,
+                          const View& dx);
+
 struct AttentionShape {  ///< of this rank
   std::int64_t sequence = 0, heads = 0, kv_heads = 0, head_dim = 0;
 };
 void emit_attention(ProgramBuilder& builder, const std::string& label, const AttentionShape& shape,
                     const View& qkv, const View& out, const View& lse);
+/// In place on queries and keys. \param direction 1: forward; -1: of their gradients
+void emit_rope(ProgramBuilder& builder, const std::string& label, const AttentionShape& shape, double theta,
+               int direction, const View& qkv);
 struct AttentionBackward {
   View qkv, out, lse, dout, dqkv;
 };
@@ -73,7 +80,9 @@ struct Loss {
 void emit_loss(ProgramBuilder& builder, const std::string& label, const VocabularyPart& part,
                const Loss& loss);
 
-void emit_sum_of_squares(ProgramBuilder& builder, const std::string& label, const View& x, const View& sum);
+/// sum += factor * (sum of x^2)
+void emit_sum_of_squares(ProgramBuilder& builder, const std::string& label, const View& x, const View& sum,
+                         double factor);
 void emit_clip(ProgramBuilder& builder, const View& control, const View& scalars, const View& result,
                double clip);
 struct AdamW {

@@ -65,6 +65,7 @@ struct Peers {
   AxisSet axes;
   std::string purpose;
   int shift = 0;
+  int block = 0;  ///< collectives: only that many neighbours along the one axis; 0: all
 };
 
 /// Attribute `i[attribute]` grows by `stride` with each step along `axis`.

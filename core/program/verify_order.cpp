@@ -109,7 +109,7 @@ class Rendezvous {
     const Peers& peers = operation.peers;
     const int purpose = purposes_.at(peers.purpose);
     if (!is_point_to_point(operation.op))
-      return {grid_.group_root(rank, peers.axes), -1, peers.axes.bits, purpose, 0};
+      return {grid_.group_root(rank, peers.axes, peers.block), -1, peers.axes.bits, purpose, peers.block};
     const int peer = grid_.neighbour(rank, peers.axes.first(), peers.shift);
     const bool sends = operation.op == OCT_SEND;
     return {sends ? rank : peer, sends ? peer : rank, peers.axes.bits, purpose, distance(whole_, operation)};
@@ -135,7 +135,8 @@ class Rendezvous {
     if (!met.empty() && !agree(met.front(), at)) return false;
     met.push_back(at);
     const bool pair = is_point_to_point(issue->operation->op);
-    if (int(met.size()) < (pair ? 2 : grid_.group_size(issue->operation->peers.axes))) return false;
+    const Peers& peers = issue->operation->peers;
+    if (int(met.size()) < (pair ? 2 : grid_.group_size(peers.axes, peers.block))) return false;
     for (const Place& member : met) {
       complete(member);
       if (member.rank != at.rank) ready_.push_back(member.rank);
@@ -199,7 +200,7 @@ class Rendezvous {
     for (int rank = 0; rank < grid_.size(); ++rank) {
       const bool member =
           pair ? rank == grid_.neighbour(at.rank, operation.peers.axes.first(), operation.peers.shift)
-               : grid_.group_root(rank, operation.peers.axes) == std::get<0>(wanted);
+               : grid_.group_root(rank, operation.peers.axes, operation.peers.block) == std::get<0>(wanted);
       const bool present =
           std::any_of(met.begin(), met.end(), [&](Place place) { return place.rank == rank && place != at; });
       if (!member || present || (!pair && rank == at.rank)) continue;
@@ -271,7 +272,10 @@ std::string wrong_with(const ProcessGrid& grid, const Operation& operation) {
   if (operation.operands.size() != 2)
     return text("has ", operation.operands.size(), " operands, not in and out");
   const View &in = operation.operands[0].view, &out = operation.operands[1].view;
-  const std::int64_t size = grid.group_size(axes);
+  const int block = operation.peers.block;
+  if (block > 0 && (axes != AxisSet(axes.first()) || grid[axes.first()] % block != 0))
+    return text("names blocks of ", block, " that do not divide one axis");
+  const std::int64_t size = grid.group_size(axes, block);
   const bool fits = operation.op == OCT_ALL_GATHER                 ? out.bytes() == in.bytes() * size
                     : operation.op == OCT_REDUCE_SCATTER           ? in.bytes() == out.bytes() * size
                     : operation.op == OCT_BROADCAST && in.absent() ? true

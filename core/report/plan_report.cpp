@@ -40,7 +40,7 @@ TrafficTable planned_traffic(const StepProgram& program, const ProcessGrid& grid
       if (!is_communication(operation.op)) continue;
       PlannedTraffic& traffic = table[to_string(operation.peers.axes) + " (" + operation.peers.purpose + ")"];
       ++traffic.calls;
-      traffic.bytes += ring_bytes(operation, grid.group_size(operation.peers.axes));
+      traffic.bytes += ring_bytes(operation, grid.group_size(operation.peers.axes, operation.peers.block));
     }
   return table;
 }

@@ -1,6 +1,6 @@
 #include "core/schedule/training_program.h"
 
-#include "core/model/gpt2.h"
+#include "core/model/transformer.h"
 #include "core/model/sharded_optimizer.h"
 #include "core/schedule/overlap.h"
 #include "core/schedule/pipeline_schedule.h"
@@ -26,7 +26,7 @@ class StepAssembly {
   BuiltProgram build() {
     const ShardedOptimizer optimizer(builder_, buffers_, {control_, scalars_, result_});
     begin(optimizer);
-    Gpt2 model(context_);
+    Transformer model(context_);
     run_micro_batches(model, optimizer);
     end(optimizer);
     BuiltProgram built;
@@ -66,7 +66,7 @@ class StepAssembly {
   }
 
   // Segments are emitted in the order they first run: a layer's backward refers to what its forward saved.
-  void run_micro_batches(Gpt2& model, const ShardedOptimizer& optimizer) {
+  void run_micro_batches(Transformer& model, const ShardedOptimizer& optimizer) {
     const int load = builder_.segment("load");
     emit_copy(builder_, "tokens", host_tokens_, tokens_, "copy");
     emit_copy(builder_, "targets", host_targets_, targets_, "copy");

@@ -1,5 +1,6 @@
 #include "core/train/session.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -22,18 +23,22 @@ void initialise_range(const ParameterTensor& tensor, std::uint64_t seed, const S
               data);
 }
 
-template <class T>
-bool all_finite(const T* data, const View& view) {
+template <class T, class Finite>
+bool all_finite(const std::byte* data, const View& view, Finite finite) {
+  const T* elements = reinterpret_cast<const T*>(data);
   for (std::int64_t row = 0; row < view.rows; ++row)
     for (std::int64_t column = 0; column < view.columns; ++column)
-      if (!std::isfinite(double(data[row * view.pitch + column]))) return false;
+      if (!finite(elements[row * view.pitch + column])) return false;
   return true;
 }
 
 bool all_finite(const std::byte* data, const View& view) {
+  constexpr std::uint16_t exponent = 0x7f80;  // all ones: infinity or NaN
   switch (view.dtype) {
-    case OCT_F32: return all_finite(reinterpret_cast<const float*>(data), view);
-    case OCT_F64: return all_finite(reinterpret_cast<const double*>(data), view);
+    case OCT_F32: return all_finite<float>(data, view, [](float x) { return std::isfinite(x); });
+    case OCT_F64: return all_finite<double>(data, view, [](double x) { return std::isfinite(x); });
+    case OCT_BF16:
+      return all_finite<std::uint16_t>(data, view, [](std::uint16_t x) { return (x & exponent) != exponent; });
     default: return true;
   }
 }
@@ -142,13 +147,19 @@ std::string TrainingSession::first_nonfinite(const Issue& issue) const {
 void TrainingSession::append_ranges(std::vector<CheckpointTensor>& out, const std::string& group,
                                     const std::function<std::string(int)>& buffer) const {
   const ParameterSet& set = programs_.set;
-  const std::size_t first = out.size();
-  for (const ParameterTensor& tensor : set.tensors) out.push_back({group + tensor.logical.name, tensor.logical, {}, OCT_F32});
+  std::vector<std::size_t> place;  // of each part's logical tensor
+  for (const ParameterTensor& tensor : set.tensors) {
+    if (tensor.flat_begin == 0) out.push_back({group + tensor.logical.name, tensor.logical, {}, OCT_F32});
+    place.push_back(out.size() - 1);
+  }
   for (const ShardRange& range : shard_ranges(set, grid_.place_in_group(rank_, Axis::dp | Axis::cp))) {
     const View view = training_->find(buffer(range.bucket)).value();
     std::byte* data = training_->address(view) + range.shard_offset * size_of(view.dtype);
-    out[first + std::size_t(range.tensor)].ranges.push_back({0, range.flat_begin, range.flat_end, data, view.dtype});
+    out[place[std::size_t(range.tensor)]].ranges.push_back({0, range.flat_begin, range.flat_end, data, view.dtype});
   }
+  for (CheckpointTensor& tensor : out)
+    std::sort(tensor.ranges.begin(), tensor.ranges.end(),
+              [](const OwnedRange& a, const OwnedRange& b) { return a.flat_begin < b.flat_begin; });
 }
 
 std::vector<CheckpointTensor> TrainingSession::state() const {

@@ -1,5 +1,6 @@
 #pragma once
-/// A recipe that keeps everything in one type and quantises nothing.
+/// Recipes that quantise nothing: masters, moments, gradients and statistics in a wide type, weights and activations in
+/// that or in a narrow one.
 #include <cstdio>
 
 #include "core/plugin/export.h"
@@ -7,14 +8,18 @@
 
 namespace octachoron::plugin {
 
-template <oct_dtype Type>
+/// `Types` has the constants wide, narrow (oct_dtype) and reason (the answer for every operator).
+template <class Types>
 class UniformRecipe {
  public:
   UniformRecipe(const oct_host&, const std::string& options) { parse_precision_options(options); }
-  oct_dtype storage(oct_storage) const { return Type; }
+  oct_dtype storage(oct_storage role) const {
+    const bool travels = role == OCT_STORAGE_WEIGHT || role == OCT_STORAGE_ACTIVATION;
+    return travels ? Types::narrow : Types::wide;
+  }
   oct_quant_spec spec(const oct_quant_query&) const {
     oct_quant_spec spec{};
-    std::snprintf(spec.reason, sizeof spec.reason, "%s by recipe", Type == OCT_F64 ? "fp64" : "fp32");
+    std::snprintf(spec.reason, sizeof spec.reason, "%s", Types::reason);
     return spec;
   }
 };

@@ -84,10 +84,12 @@ TEST_F(Damage, WithoutTheMarkOfCompleteness) {  // F01
 TEST_F(Damage, GroupsOfDifferentSteps) {  // F18
   on_rank_0([&] {
     const hid_t file = H5Fopen(newest_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-    const hid_t attribute = H5Aopen_by_name(file, "/master", "step", H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t group = H5Gopen2(file, "/master", H5P_DEFAULT);
+    const hid_t attribute = H5Aopen(group, "step", H5P_DEFAULT);
     const std::uint64_t other = 19;
     H5Awrite(attribute, H5T_NATIVE_UINT64, &other);
     H5Aclose(attribute);
+    H5Gclose(group);
     H5Fclose(file);
   });
   expect_passed_over("the group /master/ is of step 19, the file of step 20");

@@ -6,6 +6,7 @@
 
 #include "core/checkpoint/load.h"
 #include "core/checkpoint/save.h"
+#include "core/checkpoint/stage.h"
 #include "tests/checkpoint/grid_tensors.h"
 #include "tests/checkpoint/mpi_scratch.h"
 
@@ -92,6 +93,26 @@ TEST_F(Inspect, DiffSeesTheSignOfZero) {
   const Inspection diff = diff_checkpoints(first, save("b", 10));
   EXPECT_EQ(diff.status, ExitStatus::data);
   EXPECT_THAT(diff.text, HasSubstr("norm.weight: 1 of 6 elements differ, by 0 at most"));
+}
+
+TEST(Stage, PartsAreBoundedAndCoverTheRanges) {  // more than one collective write a tensor
+  std::vector<double> values(40);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = double(i);
+  const CheckpointTensor tensor{
+      .path = "/x",
+      .tensor = {"x", rows_split(7, 10, 1, 0)},
+      .ranges = {{0, 5, 25, values.data(), OCT_F64}, {0, 30, 50, values.data() + 20, OCT_F64}}};
+  std::vector<float> staged;
+  std::uint64_t sum = 0;
+  for (const OwnedRange& part : cut(tensor, 8)) {
+    EXPECT_LE(part.flat_end - part.flat_begin, 8);
+    const StagedPart bytes = stage(tensor, part);
+    const auto* begin = reinterpret_cast<const float*>(bytes.values.data());
+    staged.insert(staged.end(), begin, begin + bytes.count);
+    sum += bytes.checksum;
+  }
+  EXPECT_EQ(staged, std::vector<float>(values.begin(), values.end()));
+  EXPECT_EQ(sum, checksum(5, staged.data(), 20) + checksum(30, staged.data() + 20, 20));
 }
 
 TEST(CheckpointNames, StepsOfNames) {

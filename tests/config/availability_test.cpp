@@ -9,7 +9,7 @@ TEST(Availability, WhatALaterVersionBringsIsRefusedByName) {
   for (const char* override :
        {"grid.pp=2", "grid.cp=2", "grid.virtual_stages=2", "parallel.schedule=interleaved",
         "parallel.schedule=gpipe", "parallel.recompute=selective", "parallel.recompute=full",
-        "model.family=llama", "data.format=hdf5", "data.format=megatron", "data.format=llmc",
+        "data.format=hdf5", "data.format=megatron", "data.format=llmc",
         "trace.steps=1-3"}) {
     const std::string text = override, key = text.substr(0, text.find('=')),
                       value = text.substr(text.find('=') + 1);

@@ -85,6 +85,8 @@ TEST(DeviceGemm, ResultsOfOtherTypes) {
 TEST(DeviceGemm, LargeProductsAreCutWithoutSeams) {
   Rig rig;
   expect_product(rig, {401, 307, 211, false, true, false, true, OCT_F32, OCT_F32, 5});
+  expect_product(rig, {1111, 130, 67, false, true, true, true, OCT_F32, OCT_F32, 5});
+  expect_product(rig, {65, 1601, 131, true, false, false, true, OCT_BF16, OCT_BF16, 1});
   expect_product(rig, {307, 401, 211, true, false, true, false, OCT_BF16, OCT_F32, 0});
   expect_product(rig, {130, 70, 600, true, true, true, false, OCT_F64, OCT_F64, 1});
 }
@@ -119,7 +121,7 @@ TEST(DeviceGemm, NanStaysInItsRow) {
 
 TEST(DeviceGemm, ThreadsDoNotChangeBits) {
   for (const DType type : kTypes) {
-    for (const Case c : {Case{401, 307, 211, false, true, false, true, type, type, 5},
+    for (const Case c : {Case{1111, 130, 67, false, true, false, true, type, type, 5},
                          Case{40, 30, 5000, true, false, true, false, type, wide(type), 0}}) {
       std::vector<Operand> one = operands_of(c);
       Rig(1).run(OCT_GEMM, one, attributes(c));

@@ -300,7 +300,7 @@ TEST(DeviceOperations, EmbeddingBackward) {
     for (const bool accumulate : {false, true}) {
       const std::int64_t tokens = 700, rows = 300, columns = 131, first = 100;
       Operand ids = zeros(OCT_I32, 1, tokens);
-      for (std::int64_t t = 0; t < tokens; ++t) ids.values[std::size_t(t)] = double((t * t + 7 * t) % 450);
+      for (std::int64_t t = 0; t < tokens; ++t) ids.values[std::size_t(t)] = double(t * 37 % 450);
       std::vector<Operand> o = {ids, with_gap(random(type, tokens, columns, 1), 3),
                                 with_gap(random(wide(type), rows, columns, 2), 1)};
       std::vector<double> expected =

@@ -162,7 +162,8 @@ void check_norm_backward(const Checker& c) {
   c.require(c.columns(1) > 0, "operand 1 (x) has no columns");
 }
 
-/// \param wide the operand of twice the width, of a SwiGLU; -1: none
+/// \param doubled operands shaped as the first, which is twice as wide as `single` ones if there are any
+/// (SwiGLU)
 void check_activation(const Checker& c, std::initializer_list<int> doubled,
                       std::initializer_list<int> single) {
   c.storage_type(0);

@@ -20,7 +20,7 @@ const char* operand_name(const oct_operation& operation, int operand);
 const char* operation_name(const oct_operation& operation);
 int operand_count(const oct_operation& operation);
 
-/// The largest magnitude of work and traffic, for the estimator.
+/// Arithmetic and memory traffic of one execution, for the estimator.
 struct Cost {
   double flops = 0, bytes = 0;
 };

@@ -1,5 +1,6 @@
 #include "plugins/device/cpu/gemm.h"
 
+#include <algorithm>
 #include <atomic>
 #include <stdexcept>
 
@@ -9,21 +10,21 @@
 namespace octachoron::cpu {
 namespace {
 
-/// Halves the longer side of the block until there are enough blocks to share, or they are small. Sides stay
-/// multiples of 48, which suits the register blocks of all instruction sets.
+/// Cuts the longer side into pieces of at least 512, up to 16 of them, and goes on only where blocks are
+/// huge: below about 400 rows or columns, or when both sides are cut, oneDNN takes a path of half the speed
+/// on AVX2. Sides are multiples of 48, which suits the register blocks of all instruction sets.
 void cut(const GemmShape& s, std::int64_t* rows, std::int64_t* columns) {
-  constexpr double small = double(1 << 24), large = double(1 << 29);
-  constexpr std::int64_t enough = 16;
+  constexpr double small = double(1 << 24), huge = 4. * double(1 << 29);
+  const auto work = [&] { return 2. * double(*rows) * double(*columns) * double(s.k); };
+  const auto longer = [&]() -> std::int64_t& { return *rows >= *columns ? *rows : *columns; };
+  const auto divide = [](std::int64_t side, std::int64_t pieces) {
+    return round_up((side + pieces - 1) / pieces, 48);
+  };
   *rows = s.m;
   *columns = s.n;
-  for (;;) {
-    const double work = 2. * double(*rows) * double(*columns) * double(s.k);
-    const std::int64_t blocks = ((s.m + *rows - 1) / *rows) * ((s.n + *columns - 1) / *columns);
-    if (work <= small || (work <= large && blocks >= enough)) return;
-    std::int64_t& side = *rows > *columns ? *rows : *columns;
-    if (side <= 96) return;
-    side = round_up((side + 1) / 2, 48);
-  }
+  const std::int64_t pieces = std::min<std::int64_t>(16, longer() / 512);
+  if (work() > small && pieces > 1) longer() = divide(longer(), pieces);
+  while (work() > huge && longer() > 96) longer() = divide(longer(), 2);
 }
 
 oct_matrix dense(std::int64_t rows, std::int64_t columns) {

@@ -3,6 +3,11 @@
 namespace octachoron::plugin {
 namespace {
 
+struct Types {
+  static constexpr oct_dtype wide = OCT_F64, narrow = OCT_F64;
+  static constexpr const char* reason = "fp64 by recipe";
+};
+
 constexpr oct_plugin kPlugin = {.abi_major = OCT_ABI_MAJOR,
                                 .abi_minor = OCT_ABI_MINOR,
                                 .struct_size = sizeof(oct_plugin),
@@ -11,7 +16,7 @@ constexpr oct_plugin kPlugin = {.abi_major = OCT_ABI_MAJOR,
                                 .version = OCTACHORON_VERSION,
                                 .build = OCT_PLUGIN_BUILD,
                                 .last_error = last_error,
-                                .table = &precision_table<UniformRecipe<OCT_F64>>};
+                                .table = &precision_table<UniformRecipe<Types>>};
 
 }  // namespace
 }  // namespace octachoron::plugin

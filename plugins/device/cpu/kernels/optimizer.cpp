@@ -27,9 +27,10 @@ void sum_of_squares(const Call& call) {
                        return v * v;
                      });
                });
-  double total = call.operation.i[0] == 1 ? *sum : 0;
+  const double factor = call.operation.f[0] == 0 ? 1 : call.operation.f[0];
+  double total = 0;
   for (std::int64_t i = 0; i < x.rows * pieces; ++i) total += partial[i];
-  *sum = total;
+  *sum = (call.operation.i[0] == 1 ? *sum : 0) + factor * total;
 }
 
 void clip(const Call& call) {

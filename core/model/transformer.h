@@ -1,14 +1,14 @@
 #pragma once
-/// The GPT-2 family as a whole: what a schedule calls for forward and backward of this rank's layers.
+/// The model as a whole: what a schedule calls for forward and backward of this rank's layers.
 #include <deque>
 
 #include "core/model/ends.h"
 
 namespace octachoron {
 
-class Gpt2 {
+class Transformer {
  public:
-  explicit Gpt2(const ModelContext& context);
+  explicit Transformer(const ModelContext& context);
   struct Inputs {
     View tokens, targets, scalars, loss;
   };

@@ -1,18 +1,18 @@
-#include "core/model/gpt2.h"
+#include "core/model/transformer.h"
 
 namespace octachoron {
 
-Gpt2::Gpt2(const ModelContext& context) : embedding_(context), loss_(context) {
+Transformer::Transformer(const ModelContext& context) : embedding_(context), loss_(context) {
   for (int layer = 0; layer < int(context.shape.layers); ++layer) blocks_.emplace_back(context, layer);
 }
 
-void Gpt2::forward(const Inputs& inputs, bool training) {
+void Transformer::forward(const Inputs& inputs, bool training) {
   View x = embedding_.forward(inputs.tokens);
   for (TransformerBlock& block : blocks_) x = block.forward(x);
   loss_.forward(x, inputs.targets, inputs.scalars, inputs.loss, training);
 }
 
-void Gpt2::backward(bool accumulate) const {
+void Transformer::backward(bool accumulate) const {
   View dx = loss_.backward(accumulate);
   for (auto block = blocks_.rbegin(); block != blocks_.rend(); ++block) dx = block->backward(dx, accumulate);
   embedding_.backward(dx, accumulate);
