@@ -1,15 +1,3 @@
 #!/usr/bin/env bash
-# mpirun.sh N COMMAND...: N ranks on this machine, as root or not, more ranks than cores, loopback only.
-# The settings are Open MPI's; other launchers ignore them.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
-export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo
-export OMPI_MCA_pml=${OMPI_MCA_pml:-ob1} OMPI_MCA_btl=${OMPI_MCA_btl:-self,vader}
-ranks=$1
-shift
-if mpirun --version 2>/dev/null | grep -qi "open mpi\|open-mpi"; then
-  ompi=$(mpirun --version | sed -n 's/.*(Open MPI) \([0-9]*\).*/\1/p')
-  [ "${ompi:-4}" -ge 5 ] && export OMPI_MCA_btl=self,sm
-  exec mpirun --oversubscribe --bind-to none -np "$ranks" "$@"
-fi
-exec mpirun -np "$ranks" "$@"
+# mpirun.sh N COMMAND...: N ranks on this machine; the settings are in jobscripts/local-mpirun.sh.
+exec "$(dirname "${BASH_SOURCE[0]}")/../jobscripts/local-mpirun.sh" "$@"

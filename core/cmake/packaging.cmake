@@ -11,4 +11,6 @@ write_basic_package_version_file(octachoronConfigVersion.cmake COMPATIBILITY Sam
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/octachoronConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/octachoronConfigVersion.cmake
   ${PROJECT_SOURCE_DIR}/core/cmake/octachoron_add_plugin.cmake ${PROJECT_SOURCE_DIR}/core/cmake/plugin.map
   DESTINATION ${package_dir})
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/inputs ${PROJECT_SOURCE_DIR}/jobscripts DESTINATION ${CMAKE_INSTALL_DATADIR}/octachoron)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/inputs ${PROJECT_SOURCE_DIR}/jobscripts
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/octachoron USE_SOURCE_PERMISSIONS
+  PATTERN demo.sh EXCLUDE PATTERN install-dependencies.sh EXCLUDE) # those two work in the source tree
