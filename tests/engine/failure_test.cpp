@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -67,6 +68,33 @@ TEST(Failure, NoLaneIsLeftRunning) {
   }
   EXPECT_EQ(last[kSize * kSize - 1], 1);
   EXPECT_TRUE(prepared.arena.guard_intact());
+}
+
+// The peers do not come: the watchdog names what this rank waits in, and an abort from elsewhere ends the
+// wait.
+TEST(Failure, AWaitForPeersIsNamedAndCanBeEnded) {
+  const World world(MPI_COMM_WORLD);
+  if (world.size() == 1) GTEST_SKIP() << "one rank waits for nobody";
+  Machine machine(world, small_model::parameters({text("grid.tp=", world.size())}));
+  Prepared prepared(machine, chain(machine.target()));
+  world.barrier();
+  if (world.rank() == 0) {
+    std::string waiting;
+    prepared.executor.set_watchdog(
+        [&](const std::string& description, double seconds) {
+          EXPECT_GT(seconds, 0.1);
+          if (description.empty()) return;  // still computing
+          waiting = description;
+          std::thread([&] { machine.backend.communicator().abort(); }).join();
+        },
+        0.1);
+    EXPECT_THROW(prepared.executor.run(), Error);
+    EXPECT_THAT(waiting, HasSubstr("all-reduce of 65536 f32"));
+    EXPECT_THAT(waiting, HasSubstr("in group 'sum'"));
+    EXPECT_THAT(waiting, HasSubstr("waiting for rank 1"));
+  }
+  world.barrier();
+  machine.backend.communicator().abort();  // a message of rank 0 may be on its way
 }
 
 TEST(Failure, AnErrorOfTheDeviceIsNamed) {
