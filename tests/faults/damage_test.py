@@ -149,6 +149,13 @@ class FullDisk(FaultTest):
         result = self.train(ranks=2, run__steps=5, **changes)
         self.assertIn("after step 2", result.out)
 
+    def test_read_only(self):  # K05; a mount, since root may write into any folder
+        (self.disk / "c").mkdir()
+        subprocess.run(["mount", "-o", "remount,ro", self.disk], check=True)
+        for key in ("run__output", "checkpoint__directory"):
+            result = self.train(ranks=2, expect=DATA, grid__dp=2, **{key: self.disk / "c"})
+            self.assert_refused(result, DATA, self.disk / "c", "ead-only")
+
     def test_metrics(self):
         """The run is worth more than its log."""
         output = self.disk / "out"

@@ -1,16 +1,16 @@
 """Steps that are not finite (A27): skipped by all ranks alike, their origin named, given up with status 5."""
 import unittest
 
-from harness import DIVERGED, DONE, FaultTest
+from harness import DIVERGED, FaultTest
 from resume_test import masters
 
-DIVERGING = {"optimizer__learning_rate": "1e30", "grid__dp": 2, "grid__tp": 2, "run__steps": 30}
+DIVERGING = {"ranks": 2, "optimizer__learning_rate": "1e30", "grid__dp": 2, "run__steps": 30}
 
 
 class Divergence(FaultTest):
 
     def test_given_up(self):
-        result = self.train(ranks=4, expect=DIVERGED, run__max_skipped=3, checkpoint__every=2, **DIVERGING)
+        result = self.train(expect=DIVERGED, run__max_skipped=3, checkpoint__every=2, **DIVERGING)
         lines = self.metrics()
         skipped = [line for line in lines if line["skipped"] > 0]
         self.assertEqual([line["skipped"] for line in skipped], [1, 2, 3, 4])
@@ -25,12 +25,12 @@ class Divergence(FaultTest):
         self.assertIn("diverged", result.errors[-1])
 
     def test_none_allowed(self):
-        result = self.train(ranks=4, expect=DIVERGED, run__max_skipped=0, **DIVERGING)
+        self.train(expect=DIVERGED, run__max_skipped=0, **DIVERGING)
         self.assertEqual(self.metrics()[-1]["skipped"], 1)
 
     def test_skipped_steps_change_nothing(self):
         """Saved every step: once steps are skipped, masters and moments stay as they are, bit by bit."""
-        self.train(ranks=4, expect=DIVERGED, run__max_skipped=4, checkpoint__every=1, checkpoint__keep=0, **DIVERGING)
+        self.train(expect=DIVERGED, run__max_skipped=4, checkpoint__every=1, checkpoint__keep=0, **DIVERGING)
         skipped = [line["step"] for line in self.metrics() if line["skipped"] > 0]
         before = self.checkpoint(skipped[0] - 1)
         for step in skipped[:-1]:  # the last is not saved
@@ -41,7 +41,7 @@ class Divergence(FaultTest):
         changes = {**DIVERGING, "run__max_skipped": 100}
         first = None
         for steps in (6, 9):
-            result = self.train(ranks=4, **{**changes, "run__steps": steps})
+            self.train(**{**changes, "run__steps": steps})
             first = first or self.metrics()[-1]["skipped"]
         self.assertEqual(self.metrics()[-1]["skipped"], first + 3)
 

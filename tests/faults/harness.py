@@ -200,6 +200,8 @@ class FaultTest(unittest.TestCase):
         result = self.run_program("train", self.parameters(**changes), *options, ranks=ranks,
                                   environment=environment, limit=limit)
         self.assertEqual(result.status, expect, str(result))
+        for line in result.errors:
+            self.assertRegex(line, GRAMMAR)
         return result
 
     def start_training(self, *options, ranks=1, **changes):

@@ -1,7 +1,9 @@
 """A rank that is killed (F01, F02, K08), at points all over a run: no hang, and the run goes on from its last complete
 checkpoint, naming what it passes over. A rank that fails alone ends all (A27's way out)."""
+import os
 import signal
 import stat
+import time
 import unittest
 
 from harness import DATA, ENVIRONMENT, INTERNAL, FaultTest
@@ -51,6 +53,25 @@ class Killed(FaultTest):
                 self.assert_same(self.checkpoint(step + 2), self.checkpoint(step + 2, "whole"))
                 self.tearDown()
                 self.setUp()
+
+    def test_at_the_start(self):
+        for rank in (0, 1):
+            self.kill_when(lambda launch: len(launch.ranks()) == 2, rank, grid__dp=2)
+            self.assertEqual(self.resume(grid__dp=2) % 2, 0)
+
+    def test_the_launcher(self):
+        """Without mpirun the ranks end too, and the run can be resumed."""
+        changes = {"grid__dp": 2, "checkpoint__every": 5}
+        launch = self.start_training(ranks=2, run__steps=1_000_000, optimizer__decay_steps=100, **changes)
+        self.wait_until(lambda: self.lines_of_metrics() >= 7, launch, "seven steps")
+        ranks = launch.ranks().values()
+        launch.process.kill()
+        launch.process.wait()
+        end = time.monotonic() + 30
+        while any(os.path.exists(f"/proc/{pid}") for pid in ranks):
+            self.assertLess(time.monotonic(), end, "a rank outlives its launcher")
+            time.sleep(0.05)
+        self.assertGreaterEqual(self.resume(**changes), 5)
 
     def kill_within_a_save(self, at, rank, keep):
         """Kills when the temporary file of the second save or a later one is `at` of its final size."""

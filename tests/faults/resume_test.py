@@ -11,7 +11,7 @@ import h5py
 
 from harness import DATA, DONE, USAGE, FaultTest
 
-UNEVEN = {"model__hidden": 30, "model__heads": 2, "model__head_dim": 14, "model__ffn": 122, "model__vocab": 251,
+UNEVEN = {"model__hidden": 30, "model__heads": 4, "model__head_dim": 14, "model__ffn": 124, "model__vocab": 251,
           "model__layers": 3, "grid__dp": 2, "grid__tp": 2}  # yapf: disable
 FIELDS = """step time loss grad_norm learning_rate samples tokens step_ms tokens_per_s model_tflops_per_device mfu
 peak_tflops compute_ms comm_ms overlap_ms exposed_ms idle_ms exposed_ms_by_axis stall_ms saturated flushed nonfinite
@@ -108,13 +108,16 @@ class Resume(FaultTest):
 
     def test_metrics_after_a_killed_writer(self):
         self.train(run__steps=2)
-        with open(self.path("out") / "metrics.jsonl", "a", encoding="ascii") as file:
-            file.write('{"step":3,"time":17')
-        self.train(run__steps=4)
-        self.assertEqual([line["step"] for line in self.metrics()], [1, 2, 3, 4])
+        whole = (self.path("out") / "metrics.jsonl").read_text()
+        for steps, torn in ((4, '{"ste'), (5, '{"step":5,"time":17'), (6, '{"step":1')):
+            with open(self.path("out") / "metrics.jsonl", "a", encoding="ascii") as file:
+                file.write(torn)
+            self.train(run__steps=steps)
+            self.assertEqual([line["step"] for line in self.metrics()], list(range(1, steps + 1)))
+        self.assertTrue((self.path("out") / "metrics.jsonl").read_text().startswith(whole))
 
 
-GRIDS = ((1, 1), (2, 2), (1, 2), (4, 1))
+GRIDS = ((1, 1), (2, 2), (1, 4), (4, 1))
 
 
 class Grids(FaultTest):
@@ -211,7 +214,7 @@ class Files(FaultTest):
                 self.assertEqual(file[group].attrs["step"], 2)
                 shape = file[group]["embedding.token.weight"].shape
                 self.assertEqual((shape, file[group]["embedding.token.weight"].dtype.str), ((251, 30), "<f4"))
-                self.assertEqual(file[group]["layers.2.attention.qkv.weight"].shape, (84, 30))
+                self.assertEqual(file[group]["layers.2.attention.qkv.weight"].shape, (168, 30))
                 self.assertIn("checksum", file[group]["norm.bias"].attrs)
                 self.assertNotIn("head.weight", file[group])
 
