@@ -5,7 +5,8 @@
 
 namespace octachoron {
 
-/// The parameter file with the command line's overrides, complete and checked against `ranks` (0: not checked).
+/// The parameter file with the command line's overrides, complete and checked against `ranks` (0: not
+/// checked).
 Parameters read_parameters(const CommandLine& line, int ranks);
 
 ExitStatus run_train(const CommandLine& line);

@@ -36,7 +36,8 @@ void print_plugin(const FoundPlugin& found) {
 }  // namespace
 
 ExitStatus run_doctor() {
-  std::printf("octachoron %s, built with %s, plugin ABI %d.%d\nplugins:\n", version(), compiler(), OCT_ABI_MAJOR, OCT_ABI_MINOR);
+  std::printf("octachoron %s, built with %s, plugin ABI %d.%d\nplugins:\n", version(), compiler(),
+              OCT_ABI_MAJOR, OCT_ABI_MINOR);
   const auto plugins = list_plugins("");
   for (const FoundPlugin& plugin : plugins) print_plugin(plugin);
   if (plugins.empty()) std::printf("  none; looked in:\n");

@@ -1,5 +1,7 @@
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 
 #include "app/commands.h"
@@ -20,6 +22,13 @@ ExitStatus print(const std::string& text) {
   return ExitStatus::done;
 }
 
+ExitStatus verify(const std::vector<std::string>& files) {
+  ExitStatus status = ExitStatus::done;
+  for (const std::string& file : files)
+    if (print(verify_checkpoint(file)) != ExitStatus::done) status = ExitStatus::data;
+  return status;
+}
+
 ExitStatus run(const CommandLine& line) {
   const auto& arguments = line.positional;
   if (line.command == "train") return run_train(line);
@@ -29,15 +38,22 @@ ExitStatus run(const CommandLine& line) {
   if (line.command == "data import") return print(import_data(arguments, "auto", line.output));
   if (line.command == "checkpoint list") return print(list_checkpoints(arguments.front()));
   if (line.command == "checkpoint show") return print(show_checkpoint(arguments.front()));
-  if (line.command == "checkpoint verify") return print(verify_checkpoint(arguments.front()));
+  if (line.command == "checkpoint verify") return verify(arguments);
   if (line.command == "checkpoint diff") return print(diff_checkpoints(arguments[0], arguments[1]));
   fail(ExitStatus::internal, "no such command: ", line.command);
 }
 
-// OpenMP threads that wait would spin for milliseconds, and ranks share cores: let them sleep soon. libgomp reads this
-// when a plugin brings it, and the user's own setting wins.
+// OpenMP threads that wait would spin for milliseconds, and ranks share cores: let them sleep soon. libgomp
+// reads this when a plugin brings it, and the user's own setting wins.
 void let_waiting_threads_sleep() {
   if (std::getenv("OMP_WAIT_POLICY") == nullptr) setenv("GOMP_SPINCOUNT", "2000", 0);
+}
+
+// An answer that did not get out is no answer: a full disk, a closed pipe.
+ExitStatus flushed(ExitStatus status) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  fail(ExitStatus::environment, "standard output cannot be written (", std::strerror(errno),
+       "); free space or send it elsewhere");
 }
 
 int report(const char* problem, ExitStatus status) {
@@ -54,8 +70,9 @@ int main(int argc, char** argv) {
   let_waiting_threads_sleep();
   try {
     const CommandLine line = parse_command_line(argc, argv);
-    if (const auto status = answer_without_work(line, std::cout, std::cerr)) return int(*status);
-    return int(run(line));
+    if (const auto status = answer_without_work(line, std::cout, std::cerr)) return int(flushed(*status));
+    const ExitStatus status = run(line);
+    return int(line.command == "train" ? status : flushed(status));  // a run is more than what it prints
   } catch (const Error& error) {
     return report(error.what(), error.status());
   } catch (const std::exception& error) {

@@ -13,7 +13,7 @@ ExitStatus run_plan(const CommandLine& line) {
   DryBackend backend(parameters);
   const PlanReport report = plan_run(parameters, {grid_of(parameters), &backend.device(), &backend.recipe()});
   std::fputs(plan_text(report).c_str(), stdout);
-  if (!line.json.empty() && !(std::ofstream(line.json) << plan_json(report)))
+  if (!line.json.empty() && !(std::ofstream(line.json) << plan_json(report) << std::flush))
     fail(ExitStatus::usage, "cannot write '", line.json, "'; name a file in a writable folder");
   return report.problems.empty() ? ExitStatus::done : ExitStatus::internal;
 }

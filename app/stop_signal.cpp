@@ -20,9 +20,12 @@ void catch_stop_signals() {
   action.sa_handler = ask_for_stop;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes fails the write, which is reported, not the process
   for (int number : {SIGUSR1, SIGUSR2, SIGTERM, SIGINT}) sigaction(number, &action, nullptr);
 }
 
-const std::atomic<int>& stop_signal() { return signal_number; }
+const std::atomic<int>& stop_signal() {
+  return signal_number;
+}
 
 }  // namespace octachoron

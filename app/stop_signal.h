@@ -3,8 +3,9 @@
 
 namespace octachoron {
 
-/// Installs handlers of SIGUSR1, SIGUSR2, SIGTERM and the first SIGINT that ask for a stop at the next step boundary.
-/// A second SIGINT ends the process. To be called first thing in main: an early signal must not kill the rank.
+/// Installs handlers of SIGUSR1, SIGUSR2, SIGTERM and the first SIGINT that ask for a stop at the next step
+/// boundary. A second SIGINT ends the process. A write beyond the limit on file sizes fails and does not
+/// kill. To be called first thing in main: an early signal must not kill the rank.
 void catch_stop_signals();
 
 /// Number of the signal that asked for a stop; 0: none yet.

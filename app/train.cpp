@@ -1,7 +1,10 @@
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
+#include <optional>
 
 #include "app/commands.h"
 #include "app/stop_signal.h"
@@ -14,8 +17,9 @@ namespace octachoron {
 namespace {
 
 constexpr std::int64_t kTextVocabulary = 256;  // text is the data format of this version
+constexpr double kMeetLimit_s = 5;             // for the other ranks to report the same error
 
-// MPI stands while this object does. An error is printed by rank 0, and by others only if they alone know of it.
+// MPI stands while this object does.
 class MpiRun {
  public:
   MpiRun() {
@@ -27,16 +31,63 @@ class MpiRun {
   MpiRun& operator=(const MpiRun&) = delete;
 };
 
-// N singletons where the launcher says that there should be more ranks: each would train on its own.
-void refuse_singletons(int ranks) {
-  if (ranks > 1) return;
-  for (const char* variable : {"SLURM_NTASKS", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE"}) {
-    const char* value = std::getenv(variable);
-    const int expected = value ? std::atoi(value) : 1;
-    if (expected > 1 && std::getenv("SLURM_PROCID") == nullptr && std::string(variable) == "SLURM_NTASKS") continue;
-    if (expected > 1)
-      fail(ExitStatus::environment, "MPI sees 1 rank, but ", variable, " = ", expected,
-           " (launcher and MPI library do not fit); start with srun --mpi=pmix or with this MPI's own mpirun");
+void print_error(const std::string& sentence) {
+  std::fprintf(stderr, "octachoron: %s\n", sentence.c_str());
+}
+
+// What a launcher says in the environment.
+struct Launcher {
+  const char* size_variable;
+  int size, rank;
+};
+
+// The innermost launcher: an mpirun inside an allocation knows better than the allocation's variables, and a
+// program that is started in an allocation without srun is none of its tasks.
+std::optional<Launcher> launcher() {
+  for (const auto& [size, rank] :
+       {std::pair{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, std::pair{"PMI_SIZE", "PMI_RANK"},
+        std::pair{"SLURM_NTASKS", "SLURM_PROCID"}}) {
+    const char *size_text = std::getenv(size), *rank_text = std::getenv(rank);
+    if (size_text && (rank_text || std::string(size) != "SLURM_NTASKS"))
+      return Launcher{size, std::atoi(size_text), rank_text ? std::atoi(rank_text) : 0};
+  }
+  return std::nullopt;
+}
+
+// Each of N singletons would train on its own. Only the first of them says so.
+bool refuse_singletons(int ranks) {
+  const auto found = launcher();
+  if (ranks > 1 || !found || found->size <= 1) return false;
+  if (found->rank == 0)
+    print_error(text(
+        "MPI sees 1 rank, but ", found->size_variable, " = ", found->size,
+        " (launcher and MPI library do not fit); start with srun --mpi=pmix or with this MPI's own mpirun"));
+  return true;
+}
+
+// An error that all ranks share is printed by the lowest of them. A rank that fails alone ends the others
+// too, since they may wait for it in a collective.
+ExitStatus end_with(const World& world, const std::string& sentence, ExitStatus status) {
+  const std::uint64_t mine = std::hash<std::string>{}(sentence);
+  const auto sentences = world.meet(mine, kMeetLimit_s);
+  const bool alone = sentences.empty();
+  if (alone || std::find(sentences.begin(), sentences.end(), mine) - sentences.begin() == world.rank())
+    print_error(sentence);
+  if (alone) MPI_Abort(MPI_COMM_WORLD, int(status));
+  return status;
+}
+
+ExitStatus train_on(const World& world, const CommandLine& line) {
+  try {
+    const Parameters parameters = together(world, [&] { return read_parameters(line, world.size()); });
+    return train(parameters, world, {.check = line.check, .stop_signal = &stop_signal()});
+  } catch (const Error& error) {
+    return end_with(world, error.what(), error.status());
+  } catch (const std::exception& error) {
+    return end_with(
+        world,
+        text("rank ", world.rank(), " failed (", error.what(), "); report this with the parameter file"),
+        ExitStatus::internal);
   }
 }
 
@@ -51,24 +102,15 @@ Parameters read_parameters(const CommandLine& line, int ranks) {
 
 ExitStatus run_train(const CommandLine& line) {
   const MpiRun mpi;
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   try {
     const World world(MPI_COMM_WORLD);
-    refuse_singletons(world.size());
-    const Parameters parameters = together(world, [&] { return read_parameters(line, world.size()); });
-    return train(parameters, world, {.check = line.check, .stop_signal = &stop_signal()});
-  } catch (const Error& error) {
-    const bool mine_alone = error.status() == ExitStatus::internal || error.status() == ExitStatus::peer_failed;
-    if (rank == 0 || mine_alone) std::fprintf(stderr, "octachoron: %s\n", error.what());
-    // Other ranks may wait for this one in a collective: end them too.
-    if (mine_alone) MPI_Abort(MPI_COMM_WORLD, int(error.status()));
+    return refuse_singletons(world.size()) ? ExitStatus::environment : train_on(world, line);
+  } catch (const Error& error) {  // the MPI library itself will not do, alike on all ranks
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == 0) print_error(error.what());
     return error.status();
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "octachoron: rank %d: %s\n", rank, error.what());
-    MPI_Abort(MPI_COMM_WORLD, int(ExitStatus::internal));
   }
-  return ExitStatus::internal;
 }
 
 }  // namespace octachoron

@@ -29,7 +29,8 @@ oct_message message_of(const Operation& operation, const Call& call, int group, 
   message.struct_size = sizeof message;
   message.kind = operation.op;
   message.group = group;
-  message.peer = ((place + operation.peers.shift) % size + size) % size;
+  const int shift = operation.peers.shift;
+  message.peer = is_point_to_point(operation.op) ? ((place + shift) % size + size) % size : shift;
   message.dtype = view.dtype;
   message.reduction = operation.reduction;
   message.count = view.elements();
@@ -89,9 +90,29 @@ struct Executor::Completion {
   }
 };
 
+// From the first command to the end of all. If an exception comes between, lanes still have commands that
+// point into the executor and the arena: they are ended before it goes on.
+class Executor::Flight {
+ public:
+  explicit Flight(const ExecutionContext& context) : context_(context) {}
+  ~Flight() {
+    if (landed_) return;
+    context_.communicator.abort();  // what waits for peers waits no more
+    context_.device.table().synchronize(context_.device.handle());
+  }
+  Flight(const Flight&) = delete;
+  Flight& operator=(const Flight&) = delete;
+  void land() { landed_ = true; }
+
+ private:
+  const ExecutionContext& context_;
+  bool landed_ = false;
+};
+
 oct_lane* LaneSet::get(const Lane& lane) {
   auto found = lanes_.find(lane.name);
-  if (found == lanes_.end()) found = lanes_.emplace(lane.name, DeviceLane(device_, lane.name, lane.priority)).first;
+  if (found == lanes_.end())
+    found = lanes_.emplace(lane.name, DeviceLane(device_, lane.name, lane.priority)).first;
   return found->second.handle();
 }
 
@@ -102,11 +123,13 @@ Executor::Executor(const StepProgram& program, const MemoryPlan& plan, const Exe
       expansion_(expand(program)),
       bound_(expansion_.issues.size()),
       records_(expansion_.issues.size()),
-      completion_(std::make_shared<Completion>()) {
+      completion_(std::make_unique<Completion>()) {
   context_.groups.add(program);
   for (std::size_t i = 0; i < bound_.size(); ++i) bind(i);
   bind_waits();
 }
+
+Executor::~Executor() = default;
 
 void Executor::bind(std::size_t i) {
   const Issue& issue = expansion_.issues[i];
@@ -115,8 +138,10 @@ void Executor::bind(std::size_t i) {
   Bound& bound = bound_[i];
   bound.lane = context_.lanes.get(program_.lanes[operation.lane]);
   for (std::size_t k = 0; k < operation.operands.size(); ++k)
-    if (const View& view = operation.operands[k].view; !view.absent()) bound.pointers[k] = address(view, call);
-  if (!operation.workspace.absent()) bound.pointers[operation.operands.size()] = address(operation.workspace, call);
+    if (const View& view = operation.operands[k].view; !view.absent())
+      bound.pointers[k] = address(view, call);
+  if (!operation.workspace.absent())
+    bound.pointers[operation.operands.size()] = address(operation.workspace, call);
   for_each_access(operation, [&](const View& view, Access) {
     if (program_.buffers[view.buffer].memory == MemoryClass::host) return;
     const std::int64_t begin = plan_.placement[program_.instance(view.buffer, call)];
@@ -184,8 +209,7 @@ void Executor::set_delays(unsigned seed, int longest_us) {
 void Executor::wait_for_producers(std::size_t issue) {
   const Bound& bound = bound_[issue];
   for (int event : bound.waits) events_[event].wait(bound.lane);
-  if (delay_us_ > 0 && delays_us_[issue] > 0)
-    enqueue_host(bound.lane, sleep_us, &delays_us_[issue]);
+  if (delay_us_ > 0 && delays_us_[issue] > 0) enqueue_host(bound.lane, sleep_us, &delays_us_[issue]);
 }
 
 void Executor::announce(std::size_t issue) {
@@ -205,23 +229,25 @@ void Executor::launch(std::size_t issue) {
     const bool receives = bound.message.kind == OCT_RECEIVE;
     const bool sends = bound.message.kind == OCT_SEND;
     context_.communicator.enqueue(bound.message, receives ? nullptr : bound.pointers[0],
-                          receives ? bound.pointers[0]
-                          : sends  ? nullptr
-                                   : bound.pointers[1],
-                          nullptr, bound.lane);
+                                  receives ? bound.pointers[0]
+                                  : sends  ? nullptr
+                                           : bound.pointers[1],
+                                  nullptr, bound.lane);
   }
 }
 
 void Executor::run() {
+  Flight flight(context_);
   for (std::size_t i = 0; i < bound_.size(); ++i) {
     wait_for_producers(i);
     launch(i);
     announce(i);
   }
-  wait_for_lanes();
+  finish(flight);
 }
 
 std::span<const OperationRecord> Executor::run_observed() {
+  Flight flight(context_);
   for (std::size_t i = 0; i < bound_.size(); ++i) {
     const Bound& bound = bound_[i];
     records_[i].issue = &expansion_.issues[i];
@@ -231,37 +257,40 @@ std::span<const OperationRecord> Executor::run_observed() {
     context_.device.stamp(bound.lane, &records_[i].end_s);
     announce(i);
   }
-  wait_for_lanes();
+  finish(flight);
   return records_;
 }
 
 void Executor::run_stepwise(const std::function<void(const Issue&)>& inspect) {
   for (std::size_t i = 0; i < bound_.size(); ++i) {
+    Flight flight(context_);
     wait_for_producers(i);
     launch(i);
     announce(i);
-    wait_for_lanes();
+    finish(flight);
     inspect(expansion_.issues[i]);
   }
 }
 
+void Executor::finish(Flight& flight) {
+  wait_for_lanes();
+  flight.land();
+  check_errors();
+}
+
 void Executor::wait_for_lanes() {
   completion_->expect(int(program_.lanes.size()));
-  for (const Lane& lane : program_.lanes) enqueue_host(context_.lanes.get(lane), Completion::arrive, completion_.get());
+  for (const Lane& lane : program_.lanes)
+    enqueue_host(context_.lanes.get(lane), Completion::arrive, completion_.get());
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
   while (!completion_->wait_for(std::chrono::milliseconds(200))) {
-    // An error ends what is in flight here, so that the lanes run dry and the wait ends.
-    if (std::string problem = context_.communicator.poll_error(); !problem.empty()) {
-      context_.communicator.abort();
-      completion_->wait_for(std::chrono::seconds(5));
+    if (const std::string problem = context_.communicator.poll_error(); !problem.empty())
       fail(ExitStatus::peer_failed, "communication failed (", problem, "); resubmit the job");
-    }
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     if (watchdog_ && watchdog_after_s_ > 0 && seconds > watchdog_after_s_)
       watchdog_(context_.communicator.pending(), seconds);
   }
-  check_errors();
 }
 
 void Executor::check_errors() {

@@ -70,10 +70,15 @@ class Executor {
   /// Collective over the grid where the program needs new groups. Program and plan must outlive the executor.
   Executor(const StepProgram& program, const MemoryPlan& plan, const ExecutionContext& context);
 
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
   const StepProgram& program() const { return program_; }
   const Expansion& expansion() const { return expansion_; }
 
-  /// Enqueues the program and waits for its end. \throws Error of whatever went wrong while it ran
+  /// Enqueues the program and waits for its end. \throws Error of whatever went wrong while it ran; then
+  /// communication is aborted and no lane of the device runs any more
   void run();
   /// The same, keeping begin and end of every operation.
   std::span<const OperationRecord> run_observed();
@@ -107,6 +112,7 @@ class Executor {
     int event = -1;          // recorded after it, if somebody waits for it
   };
   struct Completion;
+  class Flight;
 
   void bind(std::size_t issue);
   void bind_waits();
@@ -114,6 +120,7 @@ class Executor {
   void launch(std::size_t issue);
   void enqueue_host(oct_lane* lane, void (*function)(void*), void* argument);
   void announce(std::size_t issue);
+  void finish(Flight& flight);
   void wait_for_lanes();
   void check_errors();
 
@@ -124,7 +131,7 @@ class Executor {
   std::vector<DeviceEvent> events_;
   std::vector<Bound> bound_;
   std::vector<OperationRecord> records_;
-  std::shared_ptr<Completion> completion_;
+  std::unique_ptr<Completion> completion_;
   std::int64_t highest_byte_ = 0;
   int delay_us_ = 0;
   std::vector<int> delays_us_;

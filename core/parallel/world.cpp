@@ -1,19 +1,40 @@
 #include "core/parallel/world.h"
 
+#include <array>
 #include <chrono>
+#include <memory>
 #include <thread>
 
 #include "core/base/error.h"
 
 namespace octachoron {
 
+namespace {
+
+bool completes(MPI_Request& request, double limit_s) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  for (int polls = 0;; ++polls) {
+    int done = 0;
+    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    if (done) return true;
+    if (std::chrono::duration<double>(Clock::now() - begin).count() > limit_s) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(polls < 20 ? 5 : 100));
+  }
+}
+
+}  // namespace
+
 World::World(MPI_Comm comm) {
   int provided = 0;
   MPI_Query_thread(&provided);
   if (provided < MPI_THREAD_MULTIPLE)
-    fail(ExitStatus::environment, "this MPI library gives thread level ", provided, " (", int(MPI_THREAD_MULTIPLE),
-         ", MPI_THREAD_MULTIPLE, is needed for transfers that progress under computation); use another MPI library");
+    fail(ExitStatus::environment, "this MPI library gives thread level ", provided, " (",
+         int(MPI_THREAD_MULTIPLE),
+         ", MPI_THREAD_MULTIPLE, is needed for transfers that progress under computation); use another MPI "
+         "library");
   MPI_Comm_dup(comm, &comm_);
+  MPI_Comm_dup(comm, &end_);
   MPI_Comm_rank(comm_, &rank_);
   MPI_Comm_size(comm_, &size_);
   MPI_Comm node = MPI_COMM_NULL;
@@ -26,7 +47,9 @@ World::World(MPI_Comm comm) {
 World::~World() {
   int finalized = 0;
   MPI_Finalized(&finalized);
-  if (!finalized) MPI_Comm_free(&comm_);
+  if (finalized) return;
+  MPI_Comm_free(&comm_);
+  MPI_Comm_free(&end_);
 }
 
 void World::allgather(const void* send, void* receive, std::size_t bytes) const {
@@ -71,23 +94,31 @@ std::vector<std::string> World::hosts() const {
   return hosts;
 }
 
-void World::barrier() const { MPI_Barrier(comm_); }
+void World::barrier() const {
+  MPI_Barrier(comm_);
+}
 
 std::uint64_t World::combine_flags(std::uint64_t flags, double limit_s) const {
-  using Clock = std::chrono::steady_clock;
-  std::uint64_t combined = 0;
+  // On the heap: when the limit passes, MPI may still write there.
+  auto words = std::make_unique<std::array<std::uint64_t, 2>>(std::array<std::uint64_t, 2>{flags, 0});
   MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Iallreduce(&flags, &combined, 1, MPI_UINT64_T, MPI_BOR, comm_, &request);
-  const Clock::time_point begin = Clock::now();
-  for (int polls = 0;; ++polls) {
-    int done = 0;
-    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-    if (done) return combined;
-    if (std::chrono::duration<double>(Clock::now() - begin).count() > limit_s)
-      fail(ExitStatus::peer_failed, "the ranks did not agree within ", limit_s,
-           " s (a peer has ended or hangs); resubmit the job");
-    std::this_thread::sleep_for(std::chrono::microseconds(polls < 20 ? 5 : 100));
+  MPI_Iallreduce(&(*words)[0], &(*words)[1], 1, MPI_UINT64_T, MPI_BOR, comm_, &request);
+  if (completes(request, limit_s)) return (*words)[1];
+  words.release();
+  fail(ExitStatus::peer_failed, "the ranks did not agree within ", limit_s,
+       " s (a peer has ended or hangs); resubmit the job");
+}
+
+std::vector<std::uint64_t> World::meet(std::uint64_t value, double limit_s) const {
+  auto values = std::make_unique<std::vector<std::uint64_t>>(std::size_t(size_) + 1, value);
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Iallgather(values->data() + size_, 1, MPI_UINT64_T, values->data(), 1, MPI_UINT64_T, end_, &request);
+  if (!completes(request, limit_s)) {
+    values.release();
+    return {};
   }
+  values->pop_back();
+  return *values;
 }
 
 }  // namespace octachoron

@@ -11,7 +11,8 @@ namespace octachoron {
 
 class World {
  public:
-  /// Collective. Duplicates `comm`, and frees the duplicate at the end. \throws Error(environment) without MPI_THREAD_MULTIPLE
+  /// Collective. Duplicates `comm`, and frees the duplicates at the end. \throws Error(environment) without
+  /// MPI_THREAD_MULTIPLE
   explicit World(MPI_Comm comm);
   ~World();
   World(const World&) = delete;
@@ -38,8 +39,13 @@ class World {
   /// \throws Error(peer_failed) when the limit passes
   std::uint64_t combine_flags(std::uint64_t flags, double limit_s) const;
 
+  /// For a rank that ends with an error: a number of every rank if all ranks come here within `limit_s`, none
+  /// if one does not, which then waits elsewhere for this one. Uses a communicator of its own: nothing that
+  /// is under way is met.
+  std::vector<std::uint64_t> meet(std::uint64_t value, double limit_s) const;
+
  private:
-  MPI_Comm comm_ = MPI_COMM_NULL;
+  MPI_Comm comm_ = MPI_COMM_NULL, end_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
 };
 

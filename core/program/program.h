@@ -64,7 +64,7 @@ constexpr bool writes(Access access) {
 struct Peers {
   AxisSet axes;
   std::string purpose;
-  int shift = 0;
+  int shift = 0;  ///< of a broadcast: the place of its root in the group
   int block = 0;  ///< collectives: only that many neighbours along the one axis; 0: all
 };
 

@@ -47,6 +47,7 @@ class StepAssembly {
     host_targets_ = host(StepBuffers::targets, OCT_I32, tokens, Scope::micro_batch);
     host_scalars_ = host(StepBuffers::scalars, OCT_F64, OCT_SCALARS, Scope::step);
     host_result_ = host(StepBuffers::result, OCT_F64, 4, Scope::step);
+    builder_.set_kept(host_result_);
     tokens_ = builder_.matrix("tokens", OCT_I32, 1, tokens, MemoryClass::activation);
     targets_ = builder_.matrix("targets", OCT_I32, 1, tokens, MemoryClass::activation);
     const auto step = [&](const char* name, std::int64_t columns) {

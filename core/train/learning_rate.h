@@ -5,7 +5,8 @@
 
 namespace octachoron {
 
-/// Rate of a step (from 1): lr * s / warmup, then cosine or linear to the minimum at decay_steps (contract 1.13).
+/// Rate of a step (from 1): lr * s / warmup, then cosine or linear to the minimum at decay_steps
+/// (contract 1.13).
 double learning_rate(const OptimizerParameters& optimizer, std::int64_t step);
 
 }  // namespace octachoron

@@ -1,14 +1,21 @@
 #include "core/train/metrics.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
-#include <vector>
+#include <fstream>
 
 #include "core/base/error.h"
 
 namespace octachoron {
+
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -41,8 +48,28 @@ std::int64_t step_of_line(const std::string& line) {
   const std::string key = "\"step\":";
   const std::size_t at = line.find(key);
   std::int64_t step = -1;
-  if (at != std::string::npos) std::from_chars(line.data() + at + key.size(), line.data() + line.size(), step);
+  if (at != std::string::npos)
+    std::from_chars(line.data() + at + key.size(), line.data() + line.size(), step);
   return step;
+}
+
+[[noreturn]] void refuse(const fs::path& path) {
+  fail(ExitStatus::data, "'", path.string(), "' cannot be written (", std::strerror(errno),
+       "); make the folder writable or set run.output");
+}
+
+void write_file(const fs::path& path, const std::string& content) {
+  std::ofstream file(path);
+  if (!(file << content << std::flush)) refuse(path);
+}
+
+// A line without its end, or that is no object, is what a killed run left.
+void split_lines(const fs::path& path, std::int64_t resumed_step, std::string& kept, std::string& moved) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const bool whole = !file.eof() && line.starts_with('{') && line.ends_with('}');
+    (whole && step_of_line(line) <= resumed_step ? kept : moved) += line + "\n";
+  }
 }
 
 }  // namespace
@@ -68,39 +95,48 @@ std::string format_metrics(const StepMetrics& m) {
 std::string progress_line(const StepMetrics& metrics, std::int64_t steps) {
   char line[200];
   std::snprintf(line, sizeof line, "step %6lld/%lld  loss %.4f  norm %.3f  rate %.2e  %.1f ms  %.0f tokens/s",
-                static_cast<long long>(metrics.step), static_cast<long long>(steps), metrics.loss, metrics.grad_norm,
-                metrics.learning_rate, metrics.step_ms, metrics.tokens_per_s);
+                static_cast<long long>(metrics.step), static_cast<long long>(steps), metrics.loss,
+                metrics.grad_norm, metrics.learning_rate, metrics.step_ms, metrics.tokens_per_s);
   std::string result = line;
   if (metrics.validation_loss) result += text("  validation ", *metrics.validation_loss);
   return result;
 }
 
 MetricsFile::MetricsFile(const std::string& folder, std::int64_t resumed_step) {
-  namespace fs = std::filesystem;
   const fs::path path = fs::path(folder) / "metrics.jsonl";
-  std::vector<std::string> kept, moved;
-  {
-    std::ifstream old(path);
-    for (std::string line; std::getline(old, line);) (step_of_line(line) > resumed_step ? moved : kept).push_back(line);
-  }
+  std::string kept, moved;
+  split_lines(path, resumed_step, kept, moved);
   if (!moved.empty()) {
     int n = 1;
     while (fs::exists(fs::path(folder) / text("metrics.", n, ".jsonl"))) ++n;
-    std::ofstream aside(fs::path(folder) / text("metrics.", n, ".jsonl"));
-    for (const std::string& line : moved) aside << line << '\n';
+    write_file(fs::path(folder) / text("metrics.", n, ".jsonl"), moved);
     const fs::path rewritten = path.string() + ".tmp";
-    std::ofstream(rewritten) << [&] {
-      std::string all;
-      for (const std::string& line : kept) all += line + '\n';
-      return all;
-    }();
+    write_file(rewritten, kept);
     fs::rename(rewritten, path);
   }
-  file_.open(path, std::ios::app);
-  if (!file_) fail(ExitStatus::data, "cannot write '", path.string(), "'; make the folder writable or set run.output");
+  descriptor_ = ::open(path.c_str(), O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) refuse(path);
 }
 
-void MetricsFile::write(const StepMetrics& metrics) { file_ << format_metrics(metrics) << std::endl; }
+MetricsFile::~MetricsFile() {
+  ::close(descriptor_);
+}
+
+std::string MetricsFile::write(const StepMetrics& metrics) {
+  const std::string line = format_metrics(metrics) + "\n";
+  const off_t before = ::lseek(descriptor_, 0, SEEK_END);
+  std::size_t done = 0;
+  while (done < line.size()) {
+    const ssize_t count = ::write(descriptor_, line.data() + done, line.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) break;
+    done += std::size_t(count);
+  }
+  if (done == line.size()) return "";
+  const std::string reason = std::strerror(errno);
+  if (::ftruncate(descriptor_, before) != 0) return reason + ", and a part of a line remains";
+  return reason;
+}
 
 double training_flops_per_token(std::int64_t matrix_weights, std::int64_t layers, std::int64_t sequence,
                                 std::int64_t attention_columns) {

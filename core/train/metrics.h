@@ -1,7 +1,6 @@
 #pragma once
 /// `metrics.jsonl` (contract, section 4): one object a step, written by one rank.
 #include <cstdint>
-#include <fstream>
 #include <limits>
 #include <optional>
 #include <string>
@@ -20,8 +19,8 @@ struct StepMetrics {
   std::optional<double> validation_loss;
 };
 
-/// One line without its end. Floats in the shortest form that reads back the same; non-finite numbers are null, and so are
-/// the interval fields, which this version does not measure.
+/// One line without its end. Floats in the shortest form that reads back the same; non-finite numbers are
+/// null, and so are the interval fields, which this version does not measure.
 std::string format_metrics(const StepMetrics& metrics);
 
 /// "step 10/600  loss 3.1234  ...": what rank 0 prints.
@@ -29,16 +28,22 @@ std::string progress_line(const StepMetrics& metrics, std::int64_t steps);
 
 class MetricsFile {
  public:
-  /// Lines after `resumed_step` move to metrics.<n>.jsonl, n the first free number. \throws Error(data)
+  /// Lines after `resumed_step` move to metrics.<n>.jsonl, n the first free number, and so does what a killed
+  /// run left of a line. \throws Error(data)
   MetricsFile(const std::string& folder, std::int64_t resumed_step);
-  void write(const StepMetrics& metrics);
+  ~MetricsFile();
+  MetricsFile(const MetricsFile&) = delete;
+  MetricsFile& operator=(const MetricsFile&) = delete;
+
+  /// Adds a whole line or nothing. \return the system's reason if it cannot, else empty
+  std::string write(const StepMetrics& metrics);
 
  private:
-  std::ofstream file_;
+  int descriptor_ = -1;
 };
 
-/// FLOPs of a training step of one token: 6 x (matrix weights, head once) + 6 x layers x sequence x heads x head_dim
-/// (causal attention; recomputation is not counted).
+/// FLOPs of a training step of one token: 6 x (matrix weights, head once) + 6 x layers x sequence x heads x
+/// head_dim (causal attention; recomputation is not counted).
 double training_flops_per_token(std::int64_t matrix_weights, std::int64_t layers, std::int64_t sequence,
                                 std::int64_t attention_columns);
 

@@ -5,6 +5,7 @@
 #include "core/base/version.h"
 #include "core/checkpoint/load.h"
 #include "core/config/parameter_file.h"
+#include "core/parallel/together.h"
 
 namespace octachoron {
 
@@ -12,7 +13,8 @@ namespace {
 
 // Keys that decide whether the tensors of a checkpoint are those of this model.
 bool shapes_the_model(const std::string& key) {
-  return key.starts_with("model.") && key != "model.norm_epsilon" && key != "model.init_std" && key != "model.rope_theta";
+  return key.starts_with("model.") && key != "model.norm_epsilon" && key != "model.init_std" &&
+         key != "model.rope_theta";
 }
 
 std::map<std::string, std::string> by_key(const std::string& parameters) {
@@ -21,17 +23,20 @@ std::map<std::string, std::string> by_key(const std::string& parameters) {
   return values;
 }
 
-void refuse_other_model(const std::string& path, const CheckpointHeader& header, const Parameters& parameters) {
+void refuse_other_model(const std::string& path, const CheckpointHeader& header,
+                        const Parameters& parameters) {
   const auto stored = by_key(header.parameters), now = by_key(format_parameters(parameters));
   for (const auto& [key, value] : now) {
     const auto found = stored.find(key);
     if (!shapes_the_model(key) || found == stored.end() || found->second == value) continue;
-    fail(ExitStatus::data, "checkpoint '", path, "' is of another model (", key, " = ", found->second, " there, ", value,
+    fail(ExitStatus::data, "checkpoint '", path, "' is of another model (", key, " = ", found->second,
+         " there, ", value,
          " here); use the parameters it was made with, or another run.name and run.output");
   }
   if (header.seed != parameters.run.seed)
-    fail(ExitStatus::data, "checkpoint '", path, "' is of another run (seed ", header.seed, " there, ", parameters.run.seed,
-         " here); set run.seed = ", header.seed, ", or use another run.name and run.output");
+    fail(ExitStatus::data, "checkpoint '", path, "' is of another run (seed ", header.seed, " there, ",
+         parameters.run.seed, " here); set run.seed = ", header.seed,
+         ", or use another run.name and run.output");
 }
 
 }  // namespace
@@ -62,14 +67,16 @@ std::vector<std::string> parameter_differences(const std::string& stored, const 
   return lines;
 }
 
-StartingPoint find_starting_point(const Parameters& parameters, const World& world) {
+StartingPoint find_starting_point(const Parameters& parameters, const World& world, std::int64_t below_step) {
   StartingPoint start;
   start.path = parameters.run.resume;
   if (start.path == "auto" || start.path == "none") {
-    const LatestCheckpoint latest = find_latest(world.comm(), parameters.checkpoint.directory, parameters.run.name);
-    start.lines = latest.notes;
+    const LatestCheckpoint latest =
+        find_latest(world.comm(), parameters.checkpoint.directory, parameters.run.name, below_step);
+    start.notes = latest.notes;
     if (start.path == "none" && !latest.path.empty())
-      fail(ExitStatus::usage, "run.resume = none, but '", latest.path, "' exists (a checkpoint of this run); resume it, ",
+      fail(ExitStatus::usage, "run.resume = none, but '", latest.path,
+           "' exists (a checkpoint of this run); resume it, ",
            "remove it, or choose another run.name and run.output");
     start.path = latest.path;
   }
@@ -77,9 +84,11 @@ StartingPoint find_starting_point(const Parameters& parameters, const World& wor
     start.lines.push_back(text("starts from seed ", parameters.run.seed));
     return start;
   }
-  const CheckpointFile file(start.path);
-  const CheckpointHeader& header = file.header();
-  refuse_other_model(start.path, header, parameters);
+  const CheckpointHeader header = together(world, [&] {  // a folder may be visible on some nodes only
+    const CheckpointHeader found = CheckpointFile(start.path).header();
+    refuse_other_model(start.path, found, parameters);
+    return found;
+  });
   start.state = {header.step, header.samples, header.skipped};
   start.lines.push_back(text("resumes '", start.path, "' after step ", header.step));
   for (const std::string& difference : parameter_differences(header.parameters, parameters))
@@ -87,9 +96,19 @@ StartingPoint find_starting_point(const Parameters& parameters, const World& wor
   return start;
 }
 
-void load_starting_point(const StartingPoint& start, const World& world, TrainingSession& session) {
-  session.initialise();  // padding, and what a checkpoint does not hold
-  if (!start.path.empty()) load_checkpoint(world.comm(), start.path, session.state());
+StartingPoint load_starting_point(StartingPoint start, const Parameters& parameters, const World& world,
+                                  TrainingSession& session) {
+  for (;;) try {
+      session.initialise();  // padding, and what a checkpoint does not hold
+      if (!start.path.empty()) load_checkpoint(world.comm(), start.path, session.state());
+      return start;
+    } catch (const CheckpointDamaged& error) {  // its values, which are first read here
+      if (parameters.run.resume != "auto") throw;
+      StartingPoint older = find_starting_point(parameters, world, start.state.step);
+      start.notes.push_back(error.what());
+      older.notes.insert(older.notes.begin(), start.notes.begin(), start.notes.end());
+      start = std::move(older);
+    }
 }
 
 }  // namespace octachoron

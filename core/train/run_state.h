@@ -1,5 +1,6 @@
 #pragma once
 /// Where a run stands, and how it is found again after an interruption.
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -19,15 +20,19 @@ CheckpointHeader header_of(const RunState& state, const Parameters& parameters);
 struct StartingPoint {
   std::string path;  ///< of the checkpoint; empty: from the seed
   RunState state;
-  std::vector<std::string> lines;  ///< for the user: the file, files passed over, changed parameters
+  std::vector<std::string> notes;  ///< for the user: files passed over
+  std::vector<std::string> lines;  ///< for the user: the file, changed parameters
 };
 
-/// Collective. \throws Error(data) for another model shape or seed, Error(usage) for `none` where checkpoints of this run
-/// exist
-StartingPoint find_starting_point(const Parameters& parameters, const World& world);
+/// Collective. \throws Error(data) for another model shape or seed, Error(usage) for `none` where checkpoints
+/// of this run exist
+StartingPoint find_starting_point(const Parameters& parameters, const World& world,
+                                  std::int64_t below_step = std::numeric_limits<std::int64_t>::max());
 
-/// Initialises the session, then loads the checkpoint if there is one. Collective.
-void load_starting_point(const StartingPoint& start, const World& world, TrainingSession& session);
+/// Initialises the session, then loads the checkpoint if there is one. With run.resume = auto a file whose
+/// values are damaged is passed over for an older one. Collective. \return where the run really starts
+StartingPoint load_starting_point(StartingPoint start, const Parameters& parameters, const World& world,
+                                  TrainingSession& session);
 
 /// Lines "key: old -> new" of what differs between the parameters of a checkpoint and those of this run.
 std::vector<std::string> parameter_differences(const std::string& stored, const Parameters& now);

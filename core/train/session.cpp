@@ -19,8 +19,8 @@ void initialise_range(const ParameterTensor& tensor, std::uint64_t seed, const S
     std::fill_n(data, count, tensor.initial == Initial::one ? T(1) : T(0));
     return;
   }
-  fill_normal(seed, hash64(tensor.logical.name), tensor.deviation, tensor.logical.layout, range.flat_begin, range.flat_end,
-              data);
+  fill_normal(seed, hash64(tensor.logical.name), tensor.deviation, tensor.logical.layout, range.flat_begin,
+              range.flat_end, data);
 }
 
 template <class T, class Finite>
@@ -35,11 +35,15 @@ bool all_finite(const std::byte* data, const View& view, Finite finite) {
 bool all_finite(const std::byte* data, const View& view) {
   constexpr std::uint16_t exponent = 0x7f80;  // all ones: infinity or NaN
   switch (view.dtype) {
-    case OCT_F32: return all_finite<float>(data, view, [](float x) { return std::isfinite(x); });
-    case OCT_F64: return all_finite<double>(data, view, [](double x) { return std::isfinite(x); });
+    case OCT_F32:
+      return all_finite<float>(data, view, [](float x) { return std::isfinite(x); });
+    case OCT_F64:
+      return all_finite<double>(data, view, [](double x) { return std::isfinite(x); });
     case OCT_BF16:
-      return all_finite<std::uint16_t>(data, view, [](std::uint16_t x) { return (x & exponent) != exponent; });
-    default: return true;
+      return all_finite<std::uint16_t>(data, view,
+                                       [](std::uint16_t x) { return (x & exponent) != exponent; });
+    default:
+      return true;
   }
 }
 
@@ -63,17 +67,19 @@ TrainingSession::TrainingSession(const Parameters& parameters, const World& worl
       groups_(backend.communicator(), grid_, world.rank()),
       lanes_(backend.device()),
       arena_(backend.device(), programs_.arena_bytes(), programs_.host_bytes()) {
-  ensure(device_.properties().is_host, "state on devices with memory of their own is not available in this version");
+  ensure(device_.properties().is_host,
+         "state on devices with memory of their own is not available in this version");
   const ExecutionContext context{device_, backend.communicator(), groups_, lanes_, arena_, grid_, rank_};
   training_ = std::make_unique<Executor>(programs_.training.built.program, programs_.training.plan, context);
-  validation_ = std::make_unique<Executor>(programs_.validation.built.program, programs_.validation.plan, context);
+  validation_ =
+      std::make_unique<Executor>(programs_.validation.built.program, programs_.validation.plan, context);
 }
 
 void TrainingSession::initialise() {
   const ParameterSet& set = programs_.set;
   for (int b = 0; b < int(set.buckets.size()); ++b)  // padding too is zero for ever
-    for (const std::string& name :
-         {ParameterBuffers::master_name(b), ParameterBuffers::exp_avg_name(b), ParameterBuffers::exp_avg_sq_name(b)}) {
+    for (const std::string& name : {ParameterBuffers::master_name(b), ParameterBuffers::exp_avg_name(b),
+                                    ParameterBuffers::exp_avg_sq_name(b)}) {
       const View view = training_->find(name).value();
       std::memset(training_->address(view), 0, std::size_t(view.bytes()));
     }
@@ -88,10 +94,13 @@ void TrainingSession::initialise() {
   }
 }
 
-void TrainingSession::load_inputs(Executor& executor, const RankBatch& batch, double learning_rate, std::int64_t step) {
-  const View tokens = executor.find(StepBuffers::tokens).value(), targets = executor.find(StepBuffers::targets).value();
+void TrainingSession::load_inputs(Executor& executor, const RankBatch& batch, double learning_rate,
+                                  std::int64_t step) {
+  const View tokens = executor.find(StepBuffers::tokens).value(),
+             targets = executor.find(StepBuffers::targets).value();
   const int micro_batches = executor.program().schedule.micro_batches;
-  ensure(std::int64_t(batch.ids.size()) == tokens.columns * micro_batches, "a batch of ", batch.ids.size(), " tokens");
+  ensure(std::int64_t(batch.ids.size()) == tokens.columns * micro_batches, "a batch of ", batch.ids.size(),
+         " tokens");
   for (int m = 0; m < micro_batches; ++m) {
     const std::size_t begin = std::size_t(m * tokens.columns), bytes = std::size_t(tokens.bytes());
     std::memcpy(executor.address(tokens, m), batch.ids.data() + begin, bytes);
@@ -100,11 +109,13 @@ void TrainingSession::load_inputs(Executor& executor, const RankBatch& batch, do
   auto* scalars = reinterpret_cast<double*>(executor.address(executor.find(StepBuffers::scalars).value()));
   scalars[OCT_SCALAR_LEARNING_RATE] = learning_rate;
   scalars[OCT_SCALAR_STEP] = double(step);
-  scalars[OCT_SCALAR_INVERSE_TOKENS] = batch.global_valid_targets > 0 ? 1.0 / double(batch.global_valid_targets) : 0.0;
+  scalars[OCT_SCALAR_INVERSE_TOKENS] =
+      batch.global_valid_targets > 0 ? 1.0 / double(batch.global_valid_targets) : 0.0;
 }
 
 StepResult TrainingSession::read_result(const Executor& executor) const {
-  const auto* result = reinterpret_cast<const double*>(executor.address(executor.find(StepBuffers::result).value()));
+  const auto* result =
+      reinterpret_cast<const double*>(executor.address(executor.find(StepBuffers::result).value()));
   return {.loss = result[3], .grad_norm = result[0], .finite = result[2] != 0};
 }
 
@@ -120,13 +131,16 @@ double TrainingSession::validate(const RankBatch& batch) {
   return read_result(*validation_).loss;
 }
 
-std::string TrainingSession::step_checked(const RankBatch& batch, double learning_rate, std::int64_t step,
-                                          StepResult& result) {
+Origin TrainingSession::step_checked(const RankBatch& batch, double learning_rate, std::int64_t step,
+                                     StepResult& result) {
   load_inputs(*training_, batch, learning_rate, step);
-  std::string first;
+  Origin first;
+  std::int64_t place = 0;
   training_->run_stepwise([&](const Issue& issue) {
-    if (first.empty()) first = first_nonfinite(issue);
+    if (first.what.empty()) first = {place, first_nonfinite(issue)};
+    ++place;
   });
+  if (first.what.empty()) first.place = -1;
   result = read_result(*training_);
   return first;
 }
@@ -155,7 +169,8 @@ void TrainingSession::append_ranges(std::vector<CheckpointTensor>& out, const st
   for (const ShardRange& range : shard_ranges(set, grid_.place_in_group(rank_, Axis::dp | Axis::cp))) {
     const View view = training_->find(buffer(range.bucket)).value();
     std::byte* data = training_->address(view) + range.shard_offset * size_of(view.dtype);
-    out[place[std::size_t(range.tensor)]].ranges.push_back({0, range.flat_begin, range.flat_end, data, view.dtype});
+    out[place[std::size_t(range.tensor)]].ranges.push_back(
+        {0, range.flat_begin, range.flat_end, data, view.dtype});
   }
   for (CheckpointTensor& tensor : out)
     std::sort(tensor.ranges.begin(), tensor.ranges.end(),

@@ -18,6 +18,12 @@ struct StepResult {
   bool finite = true;    ///< false: nothing was updated
 };
 
+/// The first operation that wrote a value that is not finite.
+struct Origin {
+  std::int64_t place = -1;  ///< among the operations of the step; -1: there is none
+  std::string what;         ///< the operation and the buffer it wrote
+};
+
 class TrainingSession {
  public:
   /// Builds, plans, allocates and binds. Collective over the grid. \param parameters must outlive the session
@@ -35,11 +41,11 @@ class TrainingSession {
   StepResult step(const RankBatch& batch, double learning_rate, std::int64_t step);
   /// Mean loss of a batch, forward only.
   double validate(const RankBatch& batch);
-  /// The same step operation by operation: what the first operation was that wrote a non-finite value, or empty.
-  /// Leaves the state as step() does.
-  std::string step_checked(const RankBatch& batch, double learning_rate, std::int64_t step, StepResult& result);
+  /// The same step operation by operation, with what this rank saw first. Leaves the state as step() does.
+  Origin step_checked(const RankBatch& batch, double learning_rate, std::int64_t step, StepResult& result);
 
-  /// `/master`, `/optimizer/exp_avg`, `/optimizer/exp_avg_sq` of all tensors, with the ranges this rank owns, in place.
+  /// `/master`, `/optimizer/exp_avg`, `/optimizer/exp_avg_sq` of all tensors, with the ranges this rank owns,
+  /// in place.
   std::vector<CheckpointTensor> state() const;
   /// `/gradient/<tensor>` of the last step, before clipping.
   std::vector<CheckpointTensor> gradients() const;

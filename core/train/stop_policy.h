@@ -1,5 +1,6 @@
 #pragma once
-/// When to save and when to stop: signals, the clock, the step count; agreed by all ranks at each step boundary.
+/// When to save and when to stop: signals, the clock, the step count; agreed by all ranks at each step
+/// boundary.
 #include <atomic>
 #include <chrono>
 
@@ -15,16 +16,18 @@ struct Decision {
 
 class StopPolicy {
  public:
-  StopPolicy(const Parameters& parameters, const World& world, const std::atomic<int>* stop_signal, double limit_s);
+  StopPolicy(const Parameters& parameters, const World& world, const std::atomic<int>* stop_signal,
+             double limit_s);
 
   /// Collective, at a step boundary.
   Decision decide(std::int64_t step);
-  /// Collective: whether somebody asks for a stop, between validation batches.
+  /// Collective, between validation batches: whether a signal or the clock asks for a stop.
   bool stop_asked();
   void note_step(double seconds);
   void note_save(double seconds);
 
  private:
+  bool wants_stop() const;
   std::uint64_t own_flags(std::int64_t step) const;
   double seconds_left() const;
 

@@ -2,8 +2,9 @@
 
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
+#include <limits>
 #include <memory>
+#include <sstream>
 
 #include "core/base/version.h"
 #include "core/checkpoint/save.h"
@@ -20,7 +21,9 @@ namespace octachoron {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
+double since(Clock::time_point then) {
+  return std::chrono::duration<double>(Clock::now() - then).count();
+}
 
 class Run {
  public:
@@ -34,7 +37,8 @@ class Run {
         data_(together(world, [&] { return open(parameters.data.train); })),
         validation_(together(world, [&] { return open(parameters.data.validation); })),
         order_(data_->samples(), parameters.run.seed),
-        passes_(describe_passes(*data_, parameters.run.steps, parameters.batch.global, parameters.data.repeat)),
+        passes_(
+            describe_passes(*data_, parameters.run.steps, parameters.batch.global, parameters.data.repeat)),
         start_(find_starting_point(parameters, world)),
         state_(start_.state),
         backend_(parameters, world),
@@ -42,10 +46,14 @@ class Run {
         policy_(parameters, world, options.stop_signal, options.agreement_limit_s) {}
 
   ExitStatus run() {
-    prepare_output();
     print_start();
-    load_starting_point(start_, world_, session_);
-    if (state_.step > parameters_.run.steps) say("nothing to do: run.steps = ", parameters_.run.steps, " is behind");
+    start_ = load_starting_point(start_, parameters_, world_, session_);
+    state_ = start_.state;
+    for (const auto* lines : {&start_.notes, &start_.lines})
+      for (const std::string& line : *lines) say(line);
+    prepare_output();
+    if (state_.step > 0 && state_.step >= parameters_.run.steps)
+      say("nothing to do: run.steps = ", parameters_.run.steps, ", step ", state_.step, " is done");
     int skipped_in_a_row = 0;
     while (state_.step < parameters_.run.steps) {
       StepMetrics metrics = train_step();
@@ -55,10 +63,12 @@ class Run {
       save_gradients();
       if (skipped_in_a_row > parameters_.run.max_skipped) return diverged(skipped_in_a_row);
       const Decision decision = policy_.decide(state_.step);
+      if (state_.step == parameters_.run.steps) break;  // done is done, whoever asks to stop
       if (decision.stop || stop_in_validation) return save() ? ExitStatus::stopped : ExitStatus::data;
-      if (decision.save && state_.step < parameters_.run.steps) save();
+      if (decision.save) save();
     }
-    if (saved_step_ == state_.step || (state_.step == start_.state.step && !start_.path.empty())) return ExitStatus::done;
+    if (saved_step_ == state_.step || (state_.step == start_.state.step && !start_.path.empty()))
+      return ExitStatus::done;
     return save() ? ExitStatus::done : ExitStatus::data;
   }
 
@@ -81,7 +91,10 @@ class Run {
   void prepare_output() {
     probe_directory(world_.comm(), parameters_.run.output);
     probe_directory(world_.comm(), parameters_.checkpoint.directory);
-    if (world_.rank() == 0) metrics_ = std::make_unique<MetricsFile>(parameters_.run.output, state_.step);
+    metrics_ = together(world_, [&] {
+      return world_.rank() == 0 ? std::make_unique<MetricsFile>(parameters_.run.output, state_.step)
+                                : nullptr;
+    });
   }
 
   void print_start() {
@@ -91,14 +104,14 @@ class Run {
     say("effective parameters:\n", format_parameters(parameters_));
     say("ranks:\n", rank_map(grid_, hosts), backend_.describe(), "threads a rank: ", backend_.threads());
     const RankPrograms& programs = session_.programs();
-    say("model: ", programs.set.global_elements(), " parameters, ", programs.set.local_elements(), " of them on a TP rank");
+    say("model: ", programs.set.global_elements(), " parameters, ", programs.set.local_elements(),
+        " of them on a TP rank");
     say("precision:\n", precision_table_text(programs.training.built.precision),
         "  embedding, norms, softmax, attention core, loss, residual stream, optimiser and reductions: ",
         name(backend_.recipe().storage(OCT_STORAGE_ACTIVATION)), " storage, outside the recipe");
     say("memory of a rank, planned:\n", memory_text(programs.training.plan, programs.arena_bytes()));
     say("training data: ", data_->describe(), "; ", passes_);
     if (validation_) say("validation data: ", validation_->describe());
-    for (const std::string& line : start_.lines) say(line);
   }
 
   StepMetrics train_step() {
@@ -128,32 +141,37 @@ class Run {
     const double tokens = double(parameters_.batch.global * model.sequence);
     metrics.tokens_per_s = tokens / seconds;
     const std::int64_t matrices = matrix_weights(session_.programs().set, model.tie_embeddings);
-    metrics.model_tflops_per_device = training_flops_per_token(matrices, model.layers, model.sequence,
-                                                               model.heads * model.head_dim) *
-                                      tokens / seconds / double(grid_.size()) / 1e12;
+    metrics.model_tflops_per_device =
+        training_flops_per_token(matrices, model.layers, model.sequence, model.heads * model.head_dim) *
+        tokens / seconds / double(grid_.size()) / 1e12;
     return metrics;
   }
 
   StepResult checked_step(double rate, std::int64_t step) {
     StepResult result;
-    agree_on_origin(session_.step_checked(batch_, rate, step, result));
+    agree_on_origin(session_.step_checked(batch_, rate, step, result), step);
     return result;
   }
 
   // The state was left as it is, so the same step can be run again to find where it began.
   void report_skipped(const StepResult& result, double rate, std::int64_t step) {
     warn("step ", step, " is skipped (loss ", result.loss, ", gradient norm ", result.grad_norm,
-         "); weights, moments and checkpoints keep their values");
+         "); nothing is to be done, weights and moments keep their values");
     if (options_.check) return;
     StepResult again;
-    agree_on_origin(session_.step_checked(batch_, rate, step, again));
+    agree_on_origin(session_.step_checked(batch_, rate, step, again), step);
   }
 
-  void agree_on_origin(const std::string& found) const {
-    const std::int64_t first = -world_.maximum(std::int64_t(found.empty() ? -world_.size() : -world_.rank()));
-    if (first == world_.size()) return;
-    if (first == world_.rank())
-      std::fprintf(stderr, "octachoron: the first non-finite value on rank %d: %s\n", world_.rank(), found.c_str());
+  // The earliest operation of all ranks speaks, and of those the lowest rank: what is not finite soon is so
+  // everywhere.
+  void agree_on_origin(const Origin& found, std::int64_t step) const {
+    constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+    const std::int64_t mine = found.place < 0 ? kNever : found.place * world_.size() + world_.rank();
+    const std::int64_t first = -world_.maximum(-mine);
+    if (first != kNever && first == mine)
+      std::fprintf(stderr,
+                   "octachoron: step %lld first is not finite on rank %d (%s); look at what goes into it\n",
+                   static_cast<long long>(step), world_.rank(), found.what.c_str());
   }
 
   // \return whether somebody asked for a stop meanwhile
@@ -175,31 +193,46 @@ class Run {
   }
 
   void log(const StepMetrics& metrics) {
-    if (metrics_) metrics_->write(metrics);
+    if (metrics_) write_metrics(metrics);
     const bool first = state_.step == start_.state.step + 1, last = state_.step == parameters_.run.steps;
     if (first || last || metrics.validation_loss || state_.step % parameters_.run.log_every == 0)
       say(progress_line(metrics, parameters_.run.steps));
+  }
+
+  // The run is worth more than its log: it goes on, and says so once.
+  void write_metrics(const StepMetrics& metrics) {
+    const std::string problem = metrics_->write(metrics);
+    if (!problem.empty() && metrics_problem_.empty())
+      warn("the metrics of step ", metrics.step, " are not written (", problem,
+           "); free space, the run goes on without");
+    metrics_problem_ = problem;
   }
 
   void save_gradients() {
     const auto& steps = parameters_.trace.gradients;
     if (!std::binary_search(steps.begin(), steps.end(), state_.step)) return;
     const std::string folder = parameters_.run.output + "/gradients";
-    probe_directory(world_.comm(), folder);
     char file[32];
     std::snprintf(file, sizeof file, "/step-%08lld.h5", static_cast<long long>(state_.step));
-    save_tensors(world_.comm(), folder + file, header_of(state_, parameters_), session_.gradients());
+    try {
+      probe_directory(world_.comm(), folder);
+      save_tensors(world_.comm(), folder + file, header_of(state_, parameters_), session_.gradients());
+    } catch (const Error& error) {
+      if (error.status() != ExitStatus::data) throw;
+      warn(error.what());
+    }
   }
 
   bool save() {
     const Clock::time_point begin = Clock::now();
     try {
       std::string warnings;
-      const std::string path = save_checkpoint(world_.comm(), parameters_.checkpoint.directory,
-                                               header_of(state_, parameters_), session_.state(),
-                                               parameters_.checkpoint.keep, &warnings);
+      const std::string path =
+          save_checkpoint(world_.comm(), parameters_.checkpoint.directory, header_of(state_, parameters_),
+                          session_.state(), parameters_.checkpoint.keep, &warnings);
       policy_.note_save(world_.maximum(since(begin)));
-      if (!warnings.empty()) warn(warnings);
+      std::istringstream lines(warnings);
+      for (std::string line; std::getline(lines, line);) warn(line);
       say("saved '", path, "'");
       saved_step_ = state_.step;
       return true;
@@ -212,8 +245,9 @@ class Run {
   }
 
   ExitStatus diverged(int skipped) const {
-    warn("the run has diverged (", skipped, " steps in a row were not finite, run.max_skipped = ",
-         parameters_.run.max_skipped, "); lower optimizer.learning_rate, or look for the origin with --check");
+    warn("the run has diverged (", skipped,
+         " steps in a row were not finite, run.max_skipped = ", parameters_.run.max_skipped,
+         "); lower optimizer.learning_rate, or look for the origin with --check");
     return ExitStatus::diverged;
   }
 
@@ -231,6 +265,7 @@ class Run {
   TrainingSession session_;
   StopPolicy policy_;
   std::unique_ptr<MetricsFile> metrics_;
+  std::string metrics_problem_;  // of the last line
   RankBatch batch_;
   bool finite_ = true;
   std::int64_t saved_step_ = -1;

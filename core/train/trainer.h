@@ -10,9 +10,9 @@ namespace octachoron {
 
 /// What app/ hands to a run beside its parameters.
 struct RunOptions {
-  bool check = false;                               ///< operation by operation with finite checks
-  const std::atomic<int>* stop_signal = nullptr;    ///< number of the signal that asked for a stop; 0: none
-  double agreement_limit_s = 600;                   ///< for ranks to agree at a step boundary
+  bool check = false;                             ///< operation by operation with finite checks
+  const std::atomic<int>* stop_signal = nullptr;  ///< number of the signal that asked for a stop; 0: none
+  double agreement_limit_s = 600;                 ///< for ranks to agree at a step boundary
 };
 
 /// Collective over `world`. \return done, stopped, diverged, or data where the last save failed

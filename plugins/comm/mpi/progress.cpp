@@ -12,6 +12,7 @@ namespace octachoron::mpi {
 namespace {
 
 constexpr std::int64_t kPiece = std::int64_t(1) << 30;  // MPI counts are int
+constexpr std::size_t kLanes = 16, kRequests = 256;     // more of them cost an allocation
 constexpr auto kPatience = std::chrono::milliseconds(500);
 
 int pieces(std::int64_t bytes) {
@@ -123,7 +124,17 @@ std::vector<int> Progress::waiting_for(const Job& job) const {
 
 void Progress::loop() {
   prctl(PR_SET_TIMERSLACK, 1000ul);  // ns: a sleep of 20 us shall not take 70
+  // How much is in flight at once depends on timing: a late step shall not be the first to allocate for it.
   std::vector<Job*> jobs;
+  jobs.reserve(kLanes);
+  {
+    std::lock_guard lock(mutex_);
+    posted_.reserve(kLanes);
+  }
+  requests_.reserve(kRequests);
+  owners_.reserve(kRequests);
+  indices_.reserve(kRequests);
+  statuses_.reserve(kRequests);
   int polls_without_news = 0;
   for (;;) {
     bool failed = false;
