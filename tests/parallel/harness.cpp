@@ -167,7 +167,9 @@ std::vector<std::string> Trial::unequal_copies() const {
     const std::uint64_t own = hash64(bytes);
     std::uint64_t first = own;
     MPI_Bcast(&first, 1, MPI_UINT64_T, 0, group);
-    if (first != own) unequal.push_back(part.path);
+    int differs = first != own;
+    MPI_Allreduce(MPI_IN_PLACE, &differs, 1, MPI_INT, MPI_MAX, comm());
+    if (differs) unequal.push_back(part.path);
   }
   MPI_Comm_free(&group);
   return unequal;

@@ -66,7 +66,8 @@ class Trial {
   void set_master(const std::string& tensor, std::int64_t row, std::int64_t column, double value);
   /// Fills all memory but masters and moments with NaN; local.
   void poison();
-  /// Names of replicated tensors (master or moment) whose bits differ from rank tp = 0 of this tensor group.
+  /// Names of replicated tensors (master or moment) whose bits differ on a rank from those of its tp = 0;
+  /// alike on all ranks.
   std::vector<std::string> unequal_copies() const;
 
  private:
