@@ -284,12 +284,14 @@ void Executor::wait_for_lanes() {
     enqueue_host(context_.lanes.get(lane), Completion::arrive, completion_.get());
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
+  double next_bark_s = watchdog_after_s_;
   while (!completion_->wait_for(std::chrono::milliseconds(200))) {
     if (const std::string problem = context_.communicator.poll_error(); !problem.empty())
       fail(ExitStatus::peer_failed, "communication failed (", problem, "); resubmit the job");
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    if (watchdog_ && watchdog_after_s_ > 0 && seconds > watchdog_after_s_)
-      watchdog_(context_.communicator.pending(), seconds);
+    if (!watchdog_ || seconds < next_bark_s) continue;
+    next_bark_s *= 2;
+    watchdog_(context_.communicator.pending(), seconds);
   }
 }
 

@@ -96,7 +96,8 @@ class Executor {
   void set_delays(unsigned seed, int longest_us);
   /// One past the highest byte of the arena that an executed operation touches.
   std::int64_t highest_byte() const { return highest_byte_; }
-  /// Names the rank's lanes and what each is waiting in, for the watchdog's line.
+  /// Called while a step does not end: after `after_s` seconds, then each time after twice as long.
+  /// \param description which messages are waited for, and for whom; empty if for none
   using Watchdog = std::function<void(const std::string& description, double seconds)>;
   void set_watchdog(Watchdog watchdog, double after_s) {
     watchdog_ = std::move(watchdog), watchdog_after_s_ = after_s;

@@ -21,6 +21,8 @@ namespace octachoron {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+constexpr double kPatience_s = 60;  // a step may take longer, but then its user wants to know
+
 double since(Clock::time_point then) {
   return std::chrono::duration<double>(Clock::now() - then).count();
 }
@@ -43,7 +45,10 @@ class Run {
         state_(start_.state),
         backend_(parameters, world),
         session_(parameters, world, backend_),
-        policy_(parameters, world, options.stop_signal, options.agreement_limit_s) {}
+        policy_(parameters, world, options.stop_signal, options.agreement_limit_s) {
+    for (Executor* executor : {&session_.training(), &session_.validation()})
+      executor->set_watchdog([this](const std::string& waits, double s) { warn_of_waiting(waits, s); }, kPatience_s);
+  }
 
   ExitStatus run() {
     print_start();
@@ -86,6 +91,12 @@ class Run {
     if (files.empty()) return nullptr;
     return std::make_unique<TokenData>(files, parameters_.data.format, parameters_.model.sequence,
                                        parameters_.model.vocab);
+  }
+
+  void warn_of_waiting(const std::string& waits, double seconds) const {
+    warn("a step has not ended for ", std::int64_t(seconds), " s (",
+         waits.empty() ? "it computes, or waits for no peer" : waits,
+         "); wait on, or end the job if a rank is gone");
   }
 
   void prepare_output() {
