@@ -53,10 +53,10 @@ TEST_F(Bitwise, RerunsAreEqualWhateverTheTimingOfTheLanes) {
 
 TEST_F(Bitwise, PoisonedMemoryChangesNothing) {  // E13
   for (const auto& [dp, tp] : {std::pair{1, 1}, {2, 2}, {4, 1}, {1, 4}})
-    for (const char* sequence_parallel : {"on", "off"}) {
-      SCOPED_TRACE(text("dp=", dp, " tp=", tp, " sp ", sequence_parallel));
-      const Parameters p = parameters(
-          dp, tp, {"backend.precision=fp32", text("parallel.sequence_parallel=", sequence_parallel)});
+    for (const std::string& mode : sequence_parallel(tp)) {
+      SCOPED_TRACE(text("dp=", dp, " tp=", tp, " sp ", mode));
+      const Parameters p =
+          parameters(dp, tp, {"backend.precision=fp32", text("parallel.sequence_parallel=", mode)});
       const Bits clean = run(p, 2);
       EXPECT_EQ(clean, run(p, 2, [](Trial& trial) { trial.poison(); }));
     }
@@ -64,10 +64,10 @@ TEST_F(Bitwise, PoisonedMemoryChangesNothing) {  // E13
 
 TEST_F(Bitwise, CopiesStayEqualOverTwentySteps) {  // B01
   for (const auto& [dp, tp] : {std::pair{1, 2}, {1, 4}, {2, 2}})
-    for (const char* sequence_parallel : {"on", "off"}) {
-      SCOPED_TRACE(text("dp=", dp, " tp=", tp, " sp ", sequence_parallel));
-      const Parameters p = parameters(
-          dp, tp, {"backend.precision=fp32", text("parallel.sequence_parallel=", sequence_parallel)});
+    for (const std::string& mode : sequence_parallel(tp)) {
+      SCOPED_TRACE(text("dp=", dp, " tp=", tp, " sp ", mode));
+      const Parameters p =
+          parameters(dp, tp, {"backend.precision=fp32", text("parallel.sequence_parallel=", mode)});
       on_grid(p, [](Trial& trial) {
         for (int step = 1; step <= 20; ++step) trial.step();
         EXPECT_EQ(trial.unequal_copies(), std::vector<std::string>{});

@@ -37,6 +37,11 @@ class GridTest : public testing::Test {
     });
   }
 
+  /// Values of parallel.sequence_parallel that differ on this grid.
+  static std::vector<std::string> sequence_parallel(int tp) {
+    return tp > 1 ? std::vector<std::string>{"on", "off"} : std::vector<std::string>{"on"};
+  }
+
   static double relative(double value, double reference) {
     return std::abs(value - reference) / std::abs(reference);
   }

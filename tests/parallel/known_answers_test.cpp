@@ -63,9 +63,9 @@ TEST_F(KnownAnswers, TheNormCountsEachParameterOnce) {  // B10, B11
     EXPECT_LE(relative(one.result.grad_norm, norm_of(one.gradients)), 1e-14);
   }
   for (const auto& [dp, tp] : {std::pair{1, 2}, {1, 4}, {2, 1}, {2, 2}, {4, 1}})
-    for (const char* sequence_parallel : {"on", "off"}) {
-      SCOPED_TRACE(text("dp=", dp, " tp=", tp, " sp ", sequence_parallel));
-      const Outcome many = step(parameters(dp, tp, {text("parallel.sequence_parallel=", sequence_parallel)}));
+    for (const std::string& mode : sequence_parallel(tp)) {
+      SCOPED_TRACE(text("dp=", dp, " tp=", tp, " sp ", mode));
+      const Outcome many = step(parameters(dp, tp, {text("parallel.sequence_parallel=", mode)}));
       if (!is_rank_0()) continue;
       EXPECT_LE(relative(many.result.grad_norm, one.result.grad_norm), 1e-13);
       EXPECT_LE(relative(many.result.grad_norm, norm_of(many.gradients)), 1e-13);
