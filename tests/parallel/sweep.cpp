@@ -17,7 +17,7 @@ std::string text_of(const ModelCase& model, const std::string& data) {
       "[run]\nsteps = ", kSteps, "\nseed = 7\n[model]\nlayers = ", model.layers, "\nhidden = ", model.hidden,
       "\nheads = ", model.heads, "\nffn = ", model.ffn, "\nvocab = ", model.vocab,
       "\nsequence = ", model.sequence, "\ninit_std = 0.08\n[batch]\nglobal = ", model.global,
-      "\n[optimizer]\nlearning_rate = 3e-3\ndecay = constant\n[engine]\nthreads = 1\n[data]\nformat = text\n",
+      "\n[optimizer]\nlearning_rate = 3e-3\nwarmup = 4\ndecay = constant\n[engine]\nthreads = 1\n[data]\nformat = text\n",
       "train = ", data, "\n");
 }
 
