@@ -72,7 +72,7 @@ TEST_F(Bits, WaysToExecuteAreOne) {
       const RankBatch input = batch(plain.parameters, plain.world.rank(), step);
       const StepResult expected = plain.session.step(input, 1e-2, step);
       StepResult result;
-      EXPECT_EQ(checked.session.step_checked(input, 1e-2, step, result), "");
+      EXPECT_EQ(checked.session.step_checked(input, 1e-2, step, result).place, -1);
       EXPECT_EQ(result.loss, expected.loss);
       EXPECT_EQ(result.grad_norm, expected.grad_norm);
       // The inputs of a step stay where step() puts them: the observed session runs them a second time.
