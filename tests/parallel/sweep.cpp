@@ -13,12 +13,13 @@ namespace {
 // The weights start larger than in training, so that attention and every gradient matter from the first step
 // on.
 std::string text_of(const ModelCase& model, const std::string& data) {
-  return text(
-      "[run]\nsteps = ", kSteps, "\nseed = 7\n[model]\nlayers = ", model.layers, "\nhidden = ", model.hidden,
-      "\nheads = ", model.heads, "\nffn = ", model.ffn, "\nvocab = ", model.vocab,
-      "\nsequence = ", model.sequence, "\ninit_std = 0.08\n[batch]\nglobal = ", model.global,
-      "\n[optimizer]\nlearning_rate = 3e-3\nwarmup = 4\ndecay = constant\n[engine]\nthreads = 1\n[data]\nformat = text\n",
-      "train = ", data, "\n");
+  return text("[run]\nsteps = ", kSteps, "\nseed = 7\n[model]\nlayers = ", model.layers,
+              "\nhidden = ", model.hidden, "\nheads = ", model.heads, "\nffn = ", model.ffn,
+              "\nvocab = ", model.vocab, "\nsequence = ", model.sequence, "\nfamily = ", model.family,
+              "\nkv_heads = ", model.kv_heads, "\ninit_std = 0.08\n[batch]\nglobal = ", model.global,
+              "\n[optimizer]\nlearning_rate = 3e-3\nwarmup = 4\ndecay = constant\n[engine]\nthreads = "
+              "1\n[data]\nformat = text\n",
+              "train = ", data, "\n");
 }
 
 std::vector<std::string> overrides_of(const SweepCase& at) {
@@ -79,6 +80,16 @@ const std::vector<ModelCase>& models() {
        .vocab = 256,
        .sequence = 32,
        .global = 16},
+      {.name = "grouped",
+       .layers = 2,
+       .hidden = 64,
+       .heads = 8,
+       .ffn = 96,
+       .vocab = 50,
+       .sequence = 24,
+       .global = 16,
+       .family = "llama",
+       .kv_heads = 2},
   };
   return table;
 }

@@ -15,8 +15,11 @@ inline constexpr int kSteps = 10;
 struct ModelCase {
   std::string name;
   int layers, hidden, heads, ffn, vocab, sequence, global;
+  std::string family = "gpt2";
+  int kv_heads = heads;
 };
 /// "narrow": a vocabulary that no tp divides, heads for tp = 3, 6, 12. "wide": three layers, larger.
+/// "grouped": Llama with two key and value heads, which tp = 4 and 8 share.
 const std::vector<ModelCase>& models();
 
 struct SweepCase {

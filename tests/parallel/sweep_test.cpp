@@ -21,6 +21,7 @@ class Parity : public testing::Test {
   }
   static const ModelCase& narrow() { return models()[0]; }
   static const ModelCase& wide() { return models()[1]; }
+  static const ModelCase& grouped() { return models()[2]; }
 };
 
 #ifdef OCTACHORON_PARITY_LONG
@@ -50,6 +51,12 @@ TEST_F(Parity, WideUntiedFp32) {
 TEST_F(Parity, WideUntiedFp64) {
   sweep(sweep_cases(wide(), false, true, kRanks));
 }
+TEST_F(Parity, GroupedFp32) {
+  sweep(sweep_cases(grouped(), false, false, kRanks));
+}
+TEST_F(Parity, GroupedFp64) {
+  sweep(sweep_cases(grouped(), false, true, kRanks));
+}
 #else
 TEST_F(Parity, Fp32) {
   sweep({{&narrow(), true, false, 3, 2, true},
@@ -57,13 +64,16 @@ TEST_F(Parity, Fp32) {
          {&narrow(), true, false, 1, 6, true},
          {&narrow(), false, false, 6, 1, true},
          {&wide(), false, false, 1, 4, true},
-         {&wide(), false, false, 2, 2, false}});
+         {&wide(), false, false, 2, 2, false},
+         {&grouped(), false, false, 1, 4, true}});
 }
 TEST_F(Parity, Fp64) {
   sweep({{&narrow(), true, true, 2, 3, true},
          {&narrow(), true, true, 1, 6, false},
          {&wide(), false, true, 4, 1, true},
-         {&wide(), false, true, 1, 4, true}});
+         {&wide(), false, true, 1, 4, true},
+         {&grouped(), false, true, 1, 4, false},
+         {&grouped(), true, true, 2, 2, true}});
 }
 #endif
 
