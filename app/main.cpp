@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "app/commands.h"
+#include "app/launcher.h"
 #include "app/stop_signal.h"
 #include "core/checkpoint/inspect.h"
 #include "core/data/data_files.h"
@@ -56,7 +57,14 @@ ExitStatus flushed(ExitStatus status) {
        "); free space or send it elsewhere");
 }
 
+// All ranks of a launch read the same command line: one speaks.
+bool is_first_rank() {
+  const auto found = launcher();
+  return !found || found->rank == 0;
+}
+
 int report(const char* problem, ExitStatus status) {
+  if (!is_first_rank()) return int(status);
   std::fprintf(stderr, "octachoron: %s\n", problem);
   return int(status);
 }
@@ -66,11 +74,16 @@ int report(const char* problem, ExitStatus status) {
 
 int main(int argc, char** argv) {
   using namespace octachoron;
-  catch_stop_signals();
+  const bool trains = argc > 1 && std::strcmp(argv[1], "train") == 0;
+  if (trains) catch_stop_signals();  // other commands end at once, as any program does
+  report_full_disks();
   let_waiting_threads_sleep();
   try {
     const CommandLine line = parse_command_line(argc, argv);
-    if (const auto status = answer_without_work(line, std::cout, std::cerr)) return int(flushed(*status));
+    std::ostream silence(nullptr);
+    if (const auto status = is_first_rank() ? answer_without_work(line, std::cout, std::cerr)
+                                            : answer_without_work(line, silence, silence))
+      return int(flushed(*status));
     const ExitStatus status = run(line);
     return int(line.command == "train" ? status : flushed(status));  // a run is more than what it prints
   } catch (const Error& error) {

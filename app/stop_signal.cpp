@@ -20,8 +20,11 @@ void catch_stop_signals() {
   action.sa_handler = ask_for_stop;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes fails the write, which is reported, not the process
   for (int number : {SIGUSR1, SIGUSR2, SIGTERM, SIGINT}) sigaction(number, &action, nullptr);
+}
+
+void report_full_disks() {
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 const std::atomic<int>& stop_signal() {

@@ -8,6 +8,9 @@ namespace octachoron {
 /// kill. To be called first thing in main: an early signal must not kill the rank.
 void catch_stop_signals();
 
+/// A limit on file sizes fails the write, which is reported, and not the process.
+void report_full_disks();
+
 /// Number of the signal that asked for a stop; 0: none yet.
 const std::atomic<int>& stop_signal();
 

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
-#include <optional>
 
 #include "app/commands.h"
+#include "app/launcher.h"
 #include "app/stop_signal.h"
 #include "core/config/validate.h"
 #include "core/parallel/together.h"
@@ -33,25 +32,6 @@ class MpiRun {
 
 void print_error(const std::string& sentence) {
   std::fprintf(stderr, "octachoron: %s\n", sentence.c_str());
-}
-
-// What a launcher says in the environment.
-struct Launcher {
-  const char* size_variable;
-  int size, rank;
-};
-
-// The innermost launcher: an mpirun inside an allocation knows better than the allocation's variables, and a
-// program that is started in an allocation without srun is none of its tasks.
-std::optional<Launcher> launcher() {
-  for (const auto& [size, rank] :
-       {std::pair{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, std::pair{"PMI_SIZE", "PMI_RANK"},
-        std::pair{"SLURM_NTASKS", "SLURM_PROCID"}}) {
-    const char *size_text = std::getenv(size), *rank_text = std::getenv(rank);
-    if (size_text && (rank_text || std::string(size) != "SLURM_NTASKS"))
-      return Launcher{size, std::atoi(size_text), rank_text ? std::atoi(rank_text) : 0};
-  }
-  return std::nullopt;
 }
 
 // Each of N singletons would train on its own. Only the first of them says so.

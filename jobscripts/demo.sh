@@ -43,6 +43,7 @@ jobscripts/local-mpirun.sh 4 $octachoron train inputs/demo.ini | sed -un '/^trai
 
 title "done"
 loss=$(sed -n 's/.*"validation_loss":\([^,}]*\).*/\1/p' $run/metrics.jsonl | tail -n 1)
+awk -v loss="$loss" 'BEGIN { exit !(loss <= 2.2) }' || { echo "the demo ended at $loss nats a byte, more than 2.2: something is wrong" >&2; exit 1; }
 cat <<TEXT
 last validation loss: $loss nats a byte (8 bits, a guess among all bytes, would be 5.55)
 metrics, one line a step:  $run/metrics.jsonl

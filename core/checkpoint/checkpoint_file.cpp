@@ -108,7 +108,7 @@ void CheckpointFile::read_header() {
   header_.step = std::int64_t(read_number(handle_, "step"));
   header_.samples = std::int64_t(read_number(handle_, "samples"));
   header_.tokens = std::int64_t(read_number(handle_, "tokens"));
-  header_.skipped = std::int64_t(read_number(handle_, "skipped"));
+  header_.skipped = has_attribute(handle_, "skipped") ? std::int64_t(read_number(handle_, "skipped")) : 0;
   header_.seed = read_number(handle_, "seed");
   header_.run_id = read_text(handle_, "run_id");
   header_.parameters = read_text(handle_, "parameters");

@@ -74,6 +74,7 @@ DryBackend::DryBackend(const Parameters& parameters) {
   const oct_host host = host_of_one();
   const oct_device_options options{sizeof(oct_device_options), threads_of(parameters, 1), 1, nullptr};
   device_ = std::make_unique<Device>(load_together(host, OCT_DEVICE, backend.device, backend.plugin_path), host, options);
+  require_device(load_together(host, OCT_COMM, backend.comm, backend.plugin_path), device_->name());
   recipe_ = std::make_unique<Recipe>(load_together(host, OCT_PRECISION, backend.precision, backend.plugin_path), host,
                                      recipe_options(parameters));
 }
@@ -88,6 +89,9 @@ Backend::Backend(const Parameters& parameters, const World& world)
   const PluginLibrary comm = load(OCT_COMM, backend.comm);
   const oct_device_options options{sizeof(oct_device_options), threads_, 0, nullptr};
   device_ = make_together(host_, [&] { return std::make_unique<Device>(device, host_, options); });
+  if (!device_->properties().is_host)
+    fail(ExitStatus::usage, "device '", device_->name(),
+         "' has memory of its own, and training on such devices is not available in this version; use device cpu");
   recipe_ = make_together(host_, [&] { return std::make_unique<Recipe>(recipe, host_, recipe_options(parameters)); });
   communicator_ = make_together(
       host_, [&] { return std::make_unique<Communicator>(comm, host_, world_.fortran_handle(), *device_); });

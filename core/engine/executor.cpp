@@ -152,26 +152,40 @@ void Executor::bind(std::size_t i) {
     bound.message = message_of(operation, call, context_.groups.id(operation.peers),
                                context_.grid.place_in_group(context_.rank, axes, operation.peers.block),
                                context_.grid.group_size(axes, operation.peers.block));
+    ensure(context_.communicator.workspace(bound.message) == 0, "comm plugin '", context_.communicator.name(),
+           "' wants workspace for ", operation.label, ", which no program plans");
   } else {
     bound.prepared =
         context_.device.prepare(describe_for_device(operation, context_.grid.coordinate(context_.rank)));
   }
 }
 
+int Executor::event_of(int issue) {
+  if (bound_[issue].event < 0) {
+    bound_[issue].event = int(events_.size());
+    events_.emplace_back(context_.device);
+  }
+  return bound_[issue].event;
+}
+
 void Executor::bind_waits() {
-  std::vector<int> event_of(bound_.size(), -1);
   for (std::size_t i = 0; i < bound_.size(); ++i) {
     const Issue& issue = expansion_.issues[i];
-    for (int lane = 0; lane < kMaxLanes; ++lane) {
-      if (issue.waits[lane] == 0 || lane == issue.lane()) continue;
-      const int producer = expansion_.issue_of(lane, issue.waits[lane]);
-      if (event_of[producer] < 0) {
-        event_of[producer] = int(events_.size());
-        events_.emplace_back(context_.device);
-        bound_[producer].event = event_of[producer];
-      }
-      bound_[i].waits.push_back(event_of[producer]);
-    }
+    for (int lane = 0; lane < kMaxLanes; ++lane)
+      if (issue.waits[lane] > 0 && lane != issue.lane())
+        bound_[i].waits.push_back(event_of(expansion_.issue_of(lane, issue.waits[lane])));
+  }
+  if (!context_.communicator.is_concurrent()) chain_communication();
+}
+
+// Program order across lanes, which the verifier has proven under Queues::chained.
+void Executor::chain_communication() {
+  int last = -1;
+  for (int i = 0; i < int(bound_.size()); ++i) {
+    const Issue& issue = expansion_.issues[i];
+    if (!is_communication(issue.operation->op)) continue;
+    if (last >= 0 && expansion_.issues[last].lane() != issue.lane()) bound_[i].waits.push_back(event_of(last));
+    last = i;
   }
 }
 
@@ -258,6 +272,7 @@ std::span<const OperationRecord> Executor::run_observed() {
     announce(i);
   }
   finish(flight);
+  context_.device.synchronize();  // only then may stamps be read
   return records_;
 }
 

@@ -117,6 +117,8 @@ class Executor {
 
   void bind(std::size_t issue);
   void bind_waits();
+  void chain_communication();
+  int event_of(int issue);
   void wait_for_producers(std::size_t issue);
   void launch(std::size_t issue);
   void enqueue_host(oct_lane* lane, void (*function)(void*), void* argument);

@@ -234,6 +234,8 @@ typedef enum oct_scale_source {
 } oct_scale_source;
 typedef enum oct_rounding { OCT_NEAREST_EVEN = 0, OCT_STOCHASTIC = 1 } oct_rounding;
 
+typedef enum oct_amax_algorithm { OCT_AMAX_MAX = 0, OCT_AMAX_MOST_RECENT = 1, OCT_AMAX_FROZEN = 2 } oct_amax_algorithm;
+
 /// One operand of one pass of one GEMM of the model.
 typedef struct oct_quant_query {
   size_t struct_size;
@@ -258,6 +260,7 @@ typedef struct oct_quant_spec {
   int32_t margin;                    /* powers of two */
   int32_t rounding;                  /* oct_rounding */
   int32_t fast_accumulation;
+  int32_t amax_algorithm; /* oct_amax_algorithm: how the history makes the scale */
   char reason[128]; /* if not quantised: why, in the words of the table printed at start */
 } oct_quant_spec;
 

@@ -6,12 +6,16 @@
 
 namespace octachoron {
 
+void require_device(const PluginLibrary& comm, const std::string& device) {
+  const std::string needed = comm.table<oct_comm_table>().device;
+  if (needed == "any" || needed == device) return;
+  fail(ExitStatus::usage, "comm plugin '", comm.info().name, "' does not work with device '", device,
+       "' (it needs '", needed, "'); set backend.device = ", needed, " or choose another backend.comm");
+}
+
 Communicator::Communicator(PluginLibrary library, const oct_host& host, int mpi_communicator, Device& device)
     : library_(std::move(library)) {
-  const std::string needed = table().device;
-  if (needed != "any" && needed != device.name())
-    fail(ExitStatus::usage, "comm plugin '", name(), "' does not work with device '", device.name(),
-         "' (it needs '", needed, "'); set backend.device = ", needed, " or choose another backend.comm");
+  require_device(library_, device.name());
   oct_comm_host services{};
   services.struct_size = sizeof services;
   services.host = &host;

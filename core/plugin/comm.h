@@ -7,6 +7,9 @@
 
 namespace octachoron {
 
+/// \throws Error(usage) if the comm plugin needs another device than the one of this name
+void require_device(const PluginLibrary& comm, const std::string& device);
+
 class Communicator {
  public:
   /// \throws Error(usage) if the plugin needs another device than `device`

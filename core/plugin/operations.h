@@ -79,7 +79,10 @@ typedef enum oct_op {
                      (compute copy),
                      <> amax? U32 [1,1]; f0 beta1, f1 beta2, f2 epsilon, f3 decay. Does nothing where the flag
                      is 0. g = gradient * factor; decoupled decay; epsilon outside the root; contract 1.13 */
-  OCT_DEVICE_OPS = 25,
+  OCT_AMAX = 25, /* x <> amax U32 [1,1]: bits of the largest absolute value, integer maximum; i0 accumulate */
+  OCT_UPDATE_SCALE = 26, /* amax U32 [1,1] <> history F32 [1,W] (newest first), <> scale F32 [1,1]: rolls the history once
+                            a step, then makes the scale; f0 format maximum, i0 margin, i1 oct_amax_algorithm; contract 1.4 */
+  OCT_DEVICE_OPS = 27,
 
   OCT_ALL_GATHER = 100, /* in -> out */
   OCT_REDUCE_SCATTER = 101,

@@ -37,7 +37,8 @@ const char* name(oct_op op) {
                                            "loss",
                                            "sum_of_squares",
                                            "clip",
-                                           "adamw"};
+                                           "adamw", "amax",
+                                           "update_scale"};
   static constexpr const char* network[] = {"all_gather", "reduce_scatter", "all_reduce",
                                             "broadcast",  "send",           "receive"};
   static_assert(std::size(device) == OCT_DEVICE_OPS && std::size(network) == OCT_OPS_END - OCT_ALL_GATHER);

@@ -1,5 +1,9 @@
 #include "core/schedule/rank_programs.h"
 
+#include <fnmatch.h>
+
+#include <algorithm>
+
 #include "core/base/error.h"
 
 namespace octachoron {
@@ -23,12 +27,23 @@ void check_persistent(const PlannedProgram& a, const PlannedProgram& b) {
   }
 }
 
+// A glob that matches no module would leave in FP8 what the user wanted out of it.
+void check_excluded(const Parameters& parameters, const std::vector<PrecisionRow>& modules) {
+  for (const std::string& glob : parameters.precision.exclude) {
+    const auto matches = [&](const PrecisionRow& row) { return fnmatch(glob.c_str(), row.module.c_str(), 0) == 0; };
+    if (std::any_of(modules.begin(), modules.end(), matches)) continue;
+    fail(ExitStatus::usage, "precision.exclude = ", glob, " matches no module (modules are ", modules.front().module, " to ",
+         modules.back().module, "); name one of them, or layers.*.mlp.*");
+  }
+}
+
 }  // namespace
 
 RankPrograms build_rank_programs(const Parameters& parameters, const Target& target, int rank) {
   RankPrograms programs;
   programs.set = parameter_set(parameters, target.grid, target.grid.coordinate(rank));
   programs.training = planned(build_training_program(parameters, target, programs.set));
+  check_excluded(parameters, programs.training.built.precision);
   programs.validation = planned(build_validation_program(parameters, target, programs.set));
   check_persistent(programs.training, programs.validation);
   return programs;

@@ -33,6 +33,7 @@ class Run {
       : parameters_(parameters),
         world_(world),
         options_(options),
+        policy_(parameters, world, options.stop_signal, options.agreement_limit_s),
         grid_(grid_of(parameters)),
         shape_{parameters.batch.global, parameters.batch.micro, parameters.grid.dp,
                grid_.coordinate(world.rank())[int(Axis::dp)]},
@@ -44,8 +45,7 @@ class Run {
         start_(find_starting_point(parameters, world)),
         state_(start_.state),
         backend_(parameters, world),
-        session_(parameters, world, backend_),
-        policy_(parameters, world, options.stop_signal, options.agreement_limit_s) {
+        session_(parameters, world, backend_) {
     for (Executor* executor : {&session_.training(), &session_.validation()})
       executor->set_watchdog([this](const std::string& waits, double s) { warn_of_waiting(waits, s); }, kPatience_s);
   }
@@ -265,6 +265,7 @@ class Run {
   const Parameters& parameters_;
   const World& world_;
   RunOptions options_;
+  StopPolicy policy_;  // before what takes time: the clock runs from here
   ProcessGrid grid_;
   BatchShape shape_;
   std::unique_ptr<TokenData> data_, validation_;
@@ -274,7 +275,6 @@ class Run {
   RunState state_;
   Backend backend_;
   TrainingSession session_;
-  StopPolicy policy_;
   std::unique_ptr<MetricsFile> metrics_;
   std::string metrics_problem_;  // of the last line
   RankBatch batch_;

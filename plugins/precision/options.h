@@ -12,6 +12,25 @@ struct PrecisionOptions {
   std::string format = "hybrid", amax_algorithm = "max", head = "bf16", exclude, fallback = "refuse";
   int margin = 0, amax_history = 16;
   std::int64_t high_precision_first = 0, high_precision_last = 0;
+
+  /// Keys that were set to something else than their default, "precision.head, precision.margin"; empty if none.
+  std::string changed() const {
+    std::string keys;
+    const auto note = [&](bool is, const char* key) {
+      if (is) keys += (keys.empty() ? "precision." : ", precision.") + std::string(key);
+    };
+    const PrecisionOptions defaults;
+    note(format != defaults.format, "format");
+    note(margin != defaults.margin, "margin");
+    note(amax_history != defaults.amax_history, "amax_history");
+    note(amax_algorithm != defaults.amax_algorithm, "amax_algorithm");
+    note(head != defaults.head, "head");
+    note(exclude != defaults.exclude, "exclude");
+    note(high_precision_first != defaults.high_precision_first, "high_precision_first");
+    note(high_precision_last != defaults.high_precision_last, "high_precision_last");
+    note(fallback != defaults.fallback, "fallback");
+    return keys;
+  }
 };
 
 [[noreturn]] inline void refuse_option(const std::string& key, const std::string& value,

@@ -342,9 +342,11 @@ void check(const Checker& c) {
       return check_doubles(c, 2, 4);
     case OCT_ADAMW:
       return check_adamw(c);
-    default:
+    case OCT_QUANTIZE:
       throw plugin::Failure(OCT_UNSUPPORTED,
                             "quantize: casts to FP8 are not available in this version of the device");
+    default:
+      throw plugin::Failure(OCT_UNSUPPORTED, "operation " + std::to_string(c.op.op) + " is not one of this device");
   }
 }
 

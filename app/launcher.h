@@ -1,0 +1,16 @@
+#pragma once
+#include <optional>
+
+namespace octachoron {
+
+/// What a launcher says in the environment, before or without MPI.
+struct Launcher {
+  const char* size_variable;
+  int size, rank;
+};
+
+/// The innermost one: an mpirun inside an allocation knows better than the allocation's variables, and a program that is
+/// started in an allocation without srun is none of its tasks.
+std::optional<Launcher> launcher();
+
+}  // namespace octachoron
