@@ -45,17 +45,17 @@ void validation_batch(const TokenData& data, const BatchShape& shape, std::int64
   out.global_valid_targets = data.valid_targets(first, shape.global);
 }
 
-std::string describe_passes(const TokenData& data, std::int64_t steps, std::int64_t global_batch,
-                            bool repeat) {
-  const std::int64_t needed = checked_product(steps, global_batch), sequence = data.sequence();
+std::string describe_passes(const TokenData& data, std::int64_t consumed, std::int64_t steps,
+                            std::int64_t global_batch, bool repeat) {
+  const std::int64_t needed = consumed + checked_product(steps, global_batch), sequence = data.sequence();
   const std::int64_t needed_tokens = checked_product(needed, sequence), available = data.samples() * sequence;
   if (!repeat && needed > data.samples())
     fail(ExitStatus::data, "the training data is too short (", steps, " steps of ", global_batch, " x ",
-         sequence, " need ", needed_tokens, " tokens, ", available,
-         " are there, and data.repeat is off); take at most ", data.samples() / global_batch,
-         " steps, give more data or set data.repeat = on");
+         sequence, consumed > 0 ? text(" after ", consumed, " samples") : "", " need ", needed_tokens, " tokens, ",
+         available, " are there, and data.repeat is off); take at most ",
+         std::max<std::int64_t>(0, data.samples() - consumed) / global_batch, " steps, give more data or set data.repeat = on");
   const double passes = double(needed) / double(data.samples());
-  return text(steps, " steps need ", needed_tokens, " tokens, ", available,
+  return text(steps, " steps", consumed > 0 ? text(" after ", consumed, " samples") : "", " need ", needed_tokens, " tokens, ", available,
               " are there: ", double(std::int64_t(passes * 100 + 0.5)) / 100, " passes");
 }
 

@@ -41,8 +41,9 @@ std::int64_t validation_batches(const TokenData& data, const BatchShape& shape);
 void validation_batch(const TokenData& data, const BatchShape& shape, std::int64_t batch, RankBatch& out);
 
 /// One line: tokens needed and available, passes.
+/// \param consumed samples consumed before the first of the steps
 /// \throws Error(data) with both numbers where `repeat` is off and the data does not suffice
-std::string describe_passes(const TokenData& data, std::int64_t steps, std::int64_t global_batch,
-                            bool repeat);
+std::string describe_passes(const TokenData& data, std::int64_t consumed, std::int64_t steps,
+                            std::int64_t global_batch, bool repeat);
 
 }  // namespace octachoron

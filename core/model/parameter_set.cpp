@@ -71,7 +71,11 @@ int ParameterSet::find(const std::string& key) const {
 
 std::int64_t ParameterSet::local_elements() const {
   std::int64_t sum = 0;
-  for (const ParameterTensor& tensor : tensors) sum += tensor.size;
+  for (const ParameterTensor& tensor : tensors) {
+    std::int64_t rows = 0;  // of the whole tensor, without those that pad a vocabulary
+    for (const RowBlock& block : tensor.logical.layout.blocks) rows += block.rows;
+    if (tensor.flat_begin == 0) sum += rows * tensor.logical.layout.local_columns;
+  }
   return sum;
 }
 

@@ -96,7 +96,7 @@ typedef enum oct_op {
 /// Places in the F64 buffer `scalars` that the host writes before each step.
 typedef enum oct_scalar {
   OCT_SCALAR_LEARNING_RATE = 0,
-  OCT_SCALAR_STEP = 1,           /* counts from 1 */
+  OCT_SCALAR_STEP = 1,           /* number of this update, from 1: skipped steps do not count */
   OCT_SCALAR_INVERSE_TOKENS = 2, /* 1 / valid targets of the global batch */
   OCT_SCALARS = 8
 } oct_scalar;

@@ -108,11 +108,14 @@ MetricsFile::MetricsFile(const std::string& folder, std::int64_t resumed_step) {
   split_lines(path, resumed_step, kept, moved);
   if (!moved.empty()) {
     int n = 1;
-    while (fs::exists(fs::path(folder) / text("metrics.", n, ".jsonl"))) ++n;
+    std::error_code ignored;
+    while (fs::exists(fs::path(folder) / text("metrics.", n, ".jsonl"), ignored)) ++n;
     write_file(fs::path(folder) / text("metrics.", n, ".jsonl"), moved);
     const fs::path rewritten = path.string() + ".tmp";
     write_file(rewritten, kept);
-    fs::rename(rewritten, path);
+    std::error_code failed;
+    fs::rename(rewritten, path, failed);
+    if (failed) refuse(path);
   }
   descriptor_ = ::open(path.c_str(), O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0666);
   if (descriptor_ < 0) refuse(path);

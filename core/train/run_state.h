@@ -12,6 +12,9 @@ namespace octachoron {
 
 struct RunState {
   std::int64_t step = 0, samples = 0, skipped = 0;
+
+  /// Number of the update that the next step makes: skipped steps made none, so Adam's bias correction does not count them.
+  std::int64_t next_update() const { return step - skipped + 1; }
 };
 
 CheckpointHeader header_of(const RunState& state, const Parameters& parameters);

@@ -146,16 +146,17 @@ Origin TrainingSession::step_checked(const RankBatch& batch, double learning_rat
 }
 
 std::string TrainingSession::first_nonfinite(const Issue& issue) const {
+  const oct_op op = issue.operation->op;
+  // Of a vocabulary part without ids the maximum is -infinity by definition; a gather only copies what was looked at.
+  if (op == OCT_LOSS_STATISTICS || op == OCT_ALL_GATHER) return "";
   const StepProgram& program = training_->program();
-  std::string found;
   for (const Operand& operand : issue.operation->operands) {
-    if (operand.view.absent() || !writes(operand.access) || !found.empty()) continue;
-    // Of a vocabulary part without ids the maximum is -infinity by definition.
-    if (issue.operation->op == OCT_LOSS_STATISTICS) continue;
-    if (!all_finite(training_->address(operand.view, program.schedule.calls[issue.call]), operand.view))
-      found = describe(program, issue) + " wrote it to '" + program.buffers[operand.view.buffer].name + "'";
+    const View& view = operand.view;
+    if (view.absent() || !writes(operand.access)) continue;
+    if (!all_finite(training_->address(view, program.schedule.calls[issue.call]), view))
+      return describe(program, issue) + " wrote it to '" + program.buffers[view.buffer].name + "'";
   }
-  return found;
+  return "";
 }
 
 void TrainingSession::append_ranges(std::vector<CheckpointTensor>& out, const std::string& group,

@@ -47,7 +47,7 @@ class TrainingSession {
   /// `/master`, `/optimizer/exp_avg`, `/optimizer/exp_avg_sq` of all tensors, with the ranges this rank owns,
   /// in place.
   std::vector<CheckpointTensor> state() const;
-  /// `/gradient/<tensor>` of the last step, before clipping.
+  /// `/gradient/<tensor>` of the last step, before clipping. Valid until the next step or validation.
   std::vector<CheckpointTensor> gradients() const;
 
  private:

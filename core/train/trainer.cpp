@@ -40,10 +40,11 @@ class Run {
         data_(together(world, [&] { return open(parameters.data.train); })),
         validation_(together(world, [&] { return open(parameters.data.validation); })),
         order_(data_->samples(), parameters.run.seed),
-        passes_(
-            describe_passes(*data_, parameters.run.steps, parameters.batch.global, parameters.data.repeat)),
         start_(find_starting_point(parameters, world)),
         state_(start_.state),
+        passes_(describe_passes(*data_, state_.samples,
+                                std::max<std::int64_t>(0, parameters.run.steps - state_.step), parameters.batch.global,
+                                parameters.data.repeat)),
         backend_(parameters, world),
         session_(parameters, world, backend_) {
     for (Executor* executor : {&session_.training(), &session_.validation()})
@@ -62,10 +63,10 @@ class Run {
     int skipped_in_a_row = 0;
     while (state_.step < parameters_.run.steps) {
       StepMetrics metrics = train_step();
+      save_gradients();  // before validation, which uses the same memory
       skipped_in_a_row = finite_ ? 0 : skipped_in_a_row + 1;
       const bool stop_in_validation = validate_if_due(metrics);
       log(metrics);
-      save_gradients();
       if (skipped_in_a_row > parameters_.run.max_skipped) return diverged(skipped_in_a_row);
       const Decision decision = policy_.decide(state_.step);
       if (state_.step == parameters_.run.steps) break;  // done is done, whoever asks to stop
@@ -76,6 +77,8 @@ class Run {
       return ExitStatus::done;
     return save() ? ExitStatus::done : ExitStatus::data;
   }
+
+  void abandon() { backend_.communicator().abort(); }
 
  private:
   template <class... Parts>
@@ -115,11 +118,14 @@ class Run {
     say("effective parameters:\n", format_parameters(parameters_));
     say("ranks:\n", rank_map(grid_, hosts), backend_.describe(), "threads a rank: ", backend_.threads());
     const RankPrograms& programs = session_.programs();
+    const Recipe& recipe = backend_.recipe();
     say("model: ", programs.set.global_elements(), " parameters, ", programs.set.local_elements(),
         " of them on a TP rank");
     say("precision:\n", precision_table_text(programs.training.built.precision),
-        "  embedding, norms, softmax, attention core, loss, residual stream, optimiser and reductions: ",
-        name(backend_.recipe().storage(OCT_STORAGE_ACTIVATION)), " storage, outside the recipe");
+        "  activations between them are stored in ", name(recipe.storage(OCT_STORAGE_ACTIVATION)),
+        "; never in FP8: embedding, norms, softmax, attention core, residual stream and loss (statistics in ",
+        name(recipe.storage(OCT_STORAGE_STATISTIC)), "), gradients and their reductions in ",
+        name(recipe.storage(OCT_STORAGE_GRADIENT)), ", masters and moments in ", name(recipe.storage(OCT_STORAGE_MASTER)));
     say("memory of a rank, planned:\n", memory_text(programs.training.plan, programs.arena_bytes()));
     say("training data: ", data_->describe(), "; ", passes_);
     if (validation_) say("validation data: ", validation_->describe());
@@ -130,14 +136,15 @@ class Run {
     training_batch(*data_, order_, shape_, state_.samples, batch_);
     const std::int64_t step = state_.step + 1;
     const double rate = learning_rate(parameters_.optimizer, step);
-    const StepResult result = options_.check ? checked_step(rate, step) : session_.step(batch_, rate, step);
+    const StepResult result =
+        options_.check ? checked_step(rate) : session_.step(batch_, rate, state_.next_update());
+    const double seconds = since(begin);
+    policy_.note_step(seconds);
     finite_ = result.finite;
-    if (!finite_) report_skipped(result, rate, step);
+    if (!finite_) report_skipped(result, rate);
     state_.step = step;
     state_.samples += parameters_.batch.global;
     state_.skipped += finite_ ? 0 : 1;
-    const double seconds = since(begin);
-    policy_.note_step(seconds);
     return metrics_of(result, rate, seconds);
   }
 
@@ -158,31 +165,32 @@ class Run {
     return metrics;
   }
 
-  StepResult checked_step(double rate, std::int64_t step) {
+  StepResult checked_step(double rate) {
     StepResult result;
-    agree_on_origin(session_.step_checked(batch_, rate, step, result), step);
+    agree_on_origin(session_.step_checked(batch_, rate, state_.next_update(), result));
     return result;
   }
 
   // The state was left as it is, so the same step can be run again to find where it began.
-  void report_skipped(const StepResult& result, double rate, std::int64_t step) {
-    warn("step ", step, " is skipped (loss ", result.loss, ", gradient norm ", result.grad_norm,
+  void report_skipped(const StepResult& result, double rate) {
+    warn("step ", state_.step + 1, " is skipped (loss ", result.loss, ", gradient norm ", result.grad_norm,
          "); nothing is to be done, weights and moments keep their values");
     if (options_.check) return;
     StepResult again;
-    agree_on_origin(session_.step_checked(batch_, rate, step, again), step);
+    agree_on_origin(session_.step_checked(batch_, rate, state_.next_update(), again));
+    ensure(!again.finite, "step ", state_.step + 1, " was not finite, but is when run again: the device is not reliable");
   }
 
   // The earliest operation of all ranks speaks, and of those the lowest rank: what is not finite soon is so
   // everywhere.
-  void agree_on_origin(const Origin& found, std::int64_t step) const {
+  void agree_on_origin(const Origin& found) const {
     constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
     const std::int64_t mine = found.place < 0 ? kNever : found.place * world_.size() + world_.rank();
     const std::int64_t first = -world_.maximum(-mine);
     if (first != kNever && first == mine)
       std::fprintf(stderr,
                    "octachoron: step %lld first is not finite on rank %d (%s); look at what goes into it\n",
-                   static_cast<long long>(step), world_.rank(), found.what.c_str());
+                   static_cast<long long>(state_.step + 1), world_.rank(), found.what.c_str());
   }
 
   // \return whether somebody asked for a stop meanwhile
@@ -270,9 +278,9 @@ class Run {
   BatchShape shape_;
   std::unique_ptr<TokenData> data_, validation_;
   SampleOrder order_;
-  std::string passes_;
   StartingPoint start_;
   RunState state_;
+  std::string passes_;
   Backend backend_;
   TrainingSession session_;
   std::unique_ptr<MetricsFile> metrics_;
@@ -285,7 +293,16 @@ class Run {
 }  // namespace
 
 ExitStatus train(const Parameters& parameters, const World& world, const RunOptions& options) {
-  return Run(parameters, world, options).run();
+  auto run = std::make_unique<Run>(parameters, world, options);
+  try {
+    return run->run();
+  } catch (...) {
+    // Transfers to and from peers may still be in flight: they are ended, and what they point to stays until the process
+    // ends, which is next.
+    run->abandon();
+    (void)run.release();
+    throw;
+  }
 }
 
 }  // namespace octachoron

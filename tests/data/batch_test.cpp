@@ -86,9 +86,11 @@ TEST(Batch, ValidationCountsEachTargetOnceOnAnyGrid) {  // E01
 TEST(Batch, RunOutIsRefusedWhereRepeatIsOff) {  // G07
   const Scratch files;
   const TokenData data = counting_data(files, 101, 4);  // 25 samples
-  EXPECT_EQ(describe_passes(data, 5, 5, false), "5 steps need 100 tokens, 100 are there: 1 passes");
-  EXPECT_EQ(describe_passes(data, 20, 5, true), "20 steps need 400 tokens, 100 are there: 4 passes");
-  EXPECT_THAT(refusal(ExitStatus::data, [&] { describe_passes(data, 6, 5, false); }),
+  EXPECT_EQ(describe_passes(data, 0, 5, 5, false), "5 steps need 100 tokens, 100 are there: 1 passes");
+  EXPECT_EQ(describe_passes(data, 10, 3, 5, false), "3 steps after 10 samples need 100 tokens, 100 are there: 1 passes");
+  EXPECT_THAT(refusal(ExitStatus::data, [&] { describe_passes(data, 15, 3, 5, false); }), HasSubstr("at most 2 steps"));
+  EXPECT_EQ(describe_passes(data, 0, 20, 5, true), "20 steps need 400 tokens, 100 are there: 4 passes");
+  EXPECT_THAT(refusal(ExitStatus::data, [&] { describe_passes(data, 0, 6, 5, false); }),
               AllOf(HasSubstr("120 tokens, 100 are there"), HasSubstr("at most 5 steps")));
 }
 

@@ -34,7 +34,7 @@ void Progress::advance() {
 }
 
 Lane::Lane(Progress& progress, const std::string& name, std::function<void(const std::string&)> report)
-    : progress_(progress), report_(std::move(report)), ring_(kCapacity), thread_([this] { loop(); }) {
+    : progress_(progress), report_(std::move(report)), ring_(256), thread_([this] { loop(); }) {
   pthread_setname_np(thread_.native_handle(), name.substr(0, 15).c_str());
 }
 
@@ -47,16 +47,18 @@ Lane::~Lane() {
 
 std::uint64_t Lane::enqueue(const Command& command) {
   std::unique_lock lock(mutex_);
-  while (enqueued_ >= kCapacity && !progress_.past(enqueued_ - kCapacity + 1)) {
-    const std::uint64_t oldest = enqueued_ - kCapacity + 1;
-    lock.unlock();
-    progress_.wait_for(oldest);
-    lock.lock();
-  }
-  ring_[enqueued_ % kCapacity] = command;
+  if (enqueued_ - progress_.done() >= ring_.size()) grow();
+  ring_[enqueued_ % ring_.size()] = command;
   ++enqueued_;
   if (idle_) work_.notify_one();
   return enqueued_;
+}
+
+/// With the mutex held.
+void Lane::grow() {
+  std::vector<Command> larger(2 * ring_.size());
+  for (std::uint64_t at = progress_.done(); at < enqueued_; ++at) larger[at % larger.size()] = ring_[at % ring_.size()];
+  ring_.swap(larger);
 }
 
 std::uint64_t Lane::enqueued() const {
@@ -68,14 +70,15 @@ void Lane::loop() {
 #ifdef _OPENMP
   omp_set_num_threads(1);  // for oneDNN: kernels ask for their number of threads themselves
 #endif
+  Command command;  // a copy: the ring may move while it runs
   for (std::uint64_t next = 0;; ++next) {
     {
       std::unique_lock lock(mutex_);
       idle_ = true;
       work_.wait(lock, [&] { return enqueued_ > next; });
       idle_ = false;
+      command = ring_[next % ring_.size()];
     }
-    const Command& command = ring_[next % kCapacity];
     const bool stop = command.kind == Command::Kind::stop;
     try {
       execute(command);

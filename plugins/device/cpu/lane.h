@@ -1,6 +1,6 @@
 #pragma once
-/// An in-order queue with a thread of its own. Enqueueing neither allocates nor blocks, unless the ring is
-/// full.
+/// An in-order queue with a thread of its own. Enqueueing never blocks, and allocates only where more is in it than ever
+/// before: the host must stay free to look after peers while a step runs.
 #include <pthread.h>
 
 #include <array>
@@ -63,7 +63,7 @@ class Lane {
   Progress& progress() const { return progress_; }
 
  private:
-  static constexpr std::uint64_t kCapacity = 1024;
+  void grow();
   void loop();
   void execute(const Command& command);
 
