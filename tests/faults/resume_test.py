@@ -224,6 +224,15 @@ class Files(FaultTest):
         self.train(run__steps=7, checkpoint__every=1, checkpoint__keep=0)
         self.assertEqual(len(self.checkpoints()), 4)
 
+    def test_gradients_of_a_step_that_validates(self):
+        """Validation uses the memory of the gradients: they must be in the file before."""
+        for output, validation in (("with", self.path("train.txt")), ("without", None)):
+            self.train(ranks=2, grid__dp=2, run__steps=3, run__output=self.path(output), trace__gradients="2-3",
+                       data__validation=validation, data__validate_every=1)
+        for step in (2, 3):
+            name = f"gradients/step-{step:08d}.h5"
+            self.assert_same(self.path("with") / name, self.path("without") / name)
+
     def test_gradients_that_cannot_be_saved(self):
         self.path("out").mkdir()
         (self.path("out") / "gradients").write_text("a file")
