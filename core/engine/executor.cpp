@@ -142,11 +142,6 @@ void Executor::bind(std::size_t i) {
       bound.pointers[k] = address(view, call);
   if (!operation.workspace.absent())
     bound.pointers[operation.operands.size()] = address(operation.workspace, call);
-  for_each_access(operation, [&](const View& view, Access) {
-    if (program_.buffers[view.buffer].memory == MemoryClass::host) return;
-    const std::int64_t begin = plan_.placement[program_.instance(view.buffer, call)];
-    highest_byte_ = std::max(highest_byte_, begin + view.box().end());
-  });
   if (is_communication(operation.op)) {
     const AxisSet axes = operation.peers.axes;
     bound.message = message_of(operation, call, context_.groups.id(operation.peers),

@@ -94,8 +94,6 @@ class Executor {
   /// Makes each lane sleep at random before its operations, up to `longest_us`; 0: never. For tests: no bit
   /// may change.
   void set_delays(unsigned seed, int longest_us);
-  /// One past the highest byte of the arena that an executed operation touches.
-  std::int64_t highest_byte() const { return highest_byte_; }
   /// Called while a step does not end: after `after_s` seconds, then each time after twice as long.
   /// \param description which messages are waited for, and for whom; empty if for none
   using Watchdog = std::function<void(const std::string& description, double seconds)>;
@@ -135,7 +133,6 @@ class Executor {
   std::vector<Bound> bound_;
   std::vector<OperationRecord> records_;
   std::unique_ptr<Completion> completion_;
-  std::int64_t highest_byte_ = 0;
   int delay_us_ = 0;
   std::vector<int> delays_us_;
   Watchdog watchdog_;

@@ -66,11 +66,6 @@ double World::maximum(double value) const {
   return value;
 }
 
-std::int64_t World::sum(std::int64_t value) const {
-  MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, MPI_SUM, comm_);
-  return value;
-}
-
 std::string World::broadcast(const std::string& value, int root) const {
   std::string text = value;
   text.resize(broadcast(std::uint64_t(value.size()), root));

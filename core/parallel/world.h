@@ -28,7 +28,6 @@ class World {
   void allgather(const void* send, void* receive, std::size_t bytes) const;
   std::int64_t maximum(std::int64_t value) const;
   double maximum(double value) const;
-  std::int64_t sum(std::int64_t value) const;
   /// The value of rank `root` on all ranks.
   std::string broadcast(const std::string& value, int root) const;
   std::uint64_t broadcast(std::uint64_t value, int root) const;

@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "core/base/text.h"
-#include "core/program/verify.h"
+#include "core/report/grid_roles.h"
 #include "core/report/tables.h"
 
 namespace octachoron {
@@ -18,16 +18,6 @@ std::int64_t ring_bytes(const Operation& operation, int size) {
     case OCT_ALL_REDUCE: return 2 * vector * (size - 1) / size;
     case OCT_RECEIVE: return 0;
     default: return vector;
-  }
-}
-
-void verify(const PlannedProgram& planned, const char* name, const ProcessGrid& grid, PlanReport& report) {
-  const Role role{name, &planned.built.program};
-  for (std::string& problem : verify_memory(role, planned.plan.placement)) report.problems.push_back(std::move(problem));
-  for (const Queues queues : {Queues::serial, Queues::chained, Queues::lanes}) {
-    OrderReport order = verify_order(grid, {role}, [](const Coordinate&) { return 0; }, queues);
-    report.symmetry = order.symmetry;
-    for (std::string& problem : order.problems) report.problems.push_back(std::move(problem));
   }
 }
 
@@ -48,14 +38,17 @@ TrafficTable planned_traffic(const StepProgram& program, const ProcessGrid& grid
 PlanReport plan_run(const Parameters& parameters, const Target& target) {
   PlanReport report;
   report.grid = target.grid;
-  report.programs = build_rank_programs(parameters, target, 0);
+  GridRoles roles =
+      grid_roles(target.grid, [&](int rank) { return build_rank_programs(parameters, target, rank); });
+  GridVerdict verdict = verify_roles(target.grid, roles);
+  report.problems = std::move(verdict.problems);
+  report.symmetry = std::move(verdict.symmetry);
+  report.programs = std::move(roles.programs.front());
   report.parameters = report.programs.set.global_elements();
   report.local_parameters = report.programs.set.local_elements();
   report.traffic = planned_traffic(report.programs.training.built.program, target.grid);
   for (const Call& call : report.programs.training.built.program.schedule.calls)
     report.operations += std::int64_t(report.programs.training.built.program.segments[call.segment].operations.size());
-  verify(report.programs.training, "training", target.grid, report);
-  verify(report.programs.validation, "validation", target.grid, report);
   return report;
 }
 

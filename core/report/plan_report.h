@@ -25,7 +25,7 @@ struct PlanReport {
   std::vector<std::string> problems;   ///< of the verifier; empty: free of races and deadlocks
 };
 
-/// Builds, plans and verifies both programs.
+/// Builds, plans and verifies both programs, at all corners of the grid; reports the memory and traffic of rank 0.
 PlanReport plan_run(const Parameters& parameters, const Target& target);
 
 std::string plan_text(const PlanReport& report);

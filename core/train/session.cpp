@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/model/parameter_buffers.h"
 #include "core/numerics/random.h"
+#include "core/train/agreed_programs.h"
 
 namespace octachoron {
 
@@ -63,7 +64,7 @@ TrainingSession::TrainingSession(const Parameters& parameters, const World& worl
       grid_(grid_of(parameters)),
       rank_(world.rank()),
       device_(backend.device()),
-      programs_(build_rank_programs(parameters, {grid_, &backend.device(), &backend.recipe()}, world.rank())),
+      programs_(agreed_programs(parameters, {grid_, &backend.device(), &backend.recipe()}, world)),
       groups_(backend.communicator(), grid_, world.rank()),
       lanes_(backend.device()),
       arena_(backend.device(), programs_.arena_bytes(), programs_.host_bytes()) {

@@ -92,13 +92,7 @@ TEST_F(Bits, NothingButPersistentBuffersOutlivesAStep) {
   for (const Strings& grid : all_grids) {
     const std::string expected = after_steps(busy(grid));
     Session session(busy(grid));
-    const PlannedProgram& planned = session.session.programs().training;
-    const StepProgram& program = planned.built.program;
-    std::int64_t end = 0;
-    for (int b = 0; b < int(program.buffers.size()); ++b)
-      if (program.buffers[b].persistent)
-        end = std::max(end,
-                       planned.plan.placement[b * program.instances_per_buffer()] + program.buffers[b].bytes);
+    const std::int64_t end = persistent_bytes(session.session.programs().training);
     ASSERT_GT(end, 0);
     for (int step = 0; step < kSteps; ++step) {
       session.session.arena().poison(end);

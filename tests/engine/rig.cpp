@@ -98,6 +98,16 @@ std::byte* Prepared::data(const std::string& buffer) const {
   return executor.address(View{program.find_buffer(buffer)});
 }
 
+std::int64_t persistent_bytes(const PlannedProgram& planned) {
+  const StepProgram& program = planned.built.program;
+  std::int64_t end = 0;
+  for (int b = 0; b < int(program.buffers.size()); ++b)
+    if (program.buffers[b].persistent)
+      end = std::max(end,
+                     planned.plan.placement[b * program.instances_per_buffer()] + program.buffers[b].bytes);
+  return end;
+}
+
 bool anywhere(const World& world, bool here) {
   return world.maximum(std::int64_t(here)) != 0;
 }

@@ -72,6 +72,9 @@ struct Prepared {
   Executor executor;
 };
 
+/// Where the part of the arena ends that outlives a step.
+std::int64_t persistent_bytes(const PlannedProgram& planned);
+
 /// Whether it holds on one rank at least; the same answer on all.
 bool anywhere(const World& world, bool here);
 

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "core/plugin/abi.h"
+#include "core/plugin/dtype.h"
 
 namespace octachoron::mpi {
 
@@ -100,9 +101,7 @@ std::int64_t size_of(int dtype) {
 }
 
 const char* dtype_name(int dtype) {
-  constexpr const char* names[OCT_DTYPES] = {"f32",  "f64", "bf16", "f16", "e4m3", "e5m2",
-                                             "e8m0", "u8",  "i32",  "u32", "u64"};
-  return dtype >= 0 && dtype < OCT_DTYPES ? names[dtype] : "?";
+  return name(DType(dtype));
 }
 
 bool can_reduce(int dtype, int reduction) {
