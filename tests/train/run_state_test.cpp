@@ -43,5 +43,10 @@ TEST(ParameterDifferences, AKeyThatTheCheckpointDoesNotKnowIsSaid) {
               ElementsAre("run.max_skipped: not in the checkpoint -> 5"));
 }
 
+TEST(RunState, SkippedStepsMakeNoUpdate) {
+  EXPECT_EQ((RunState{}.next_update()), 1);
+  EXPECT_EQ((RunState{.step = 9, .samples = 90, .skipped = 3}.next_update()), 7);
+}
+
 }  // namespace
 }  // namespace octachoron
