@@ -75,11 +75,6 @@ std::string find_plugin(oct_family family, const std::string& name_or_path, cons
   std::vector<std::string> known;
   for (const FoundPlugin& plugin : list_plugins(plugin_path))
     if (plugin.family == family) known.push_back(plugin.name);
-  // Names that the contract knows and later versions bring; one of these in plugin_path has been found above.
-  for (const char* later : {"cuda", "nccl", "fp8-delayed", "fp8-current"})
-    if (name_or_path == later)
-      fail(ExitStatus::usage, name(family), " plugin '", later,
-           "' is not available in this version (a later one brings it); use one of ", join(known, ", "));
   fail(ExitStatus::environment, "there is no ", name(family), " plugin '", name_or_path, "' (looked for ",
        file, " in ", join(folders, ", "), "); use ", known.empty() ? "a path" : "one of " + join(known, ", "),
        " or set backend.plugin_path");

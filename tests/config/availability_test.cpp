@@ -19,6 +19,14 @@ TEST(Availability, WhatALaterVersionBringsIsRefusedByName) {
   }
 }
 
+TEST(Availability, PluginsOfLaterVersions) {
+  for (const char* later : {"backend.device=cuda", "backend.comm=nccl", "backend.precision=fp8-delayed",
+                            "backend.precision=fp8-current"}) {
+    EXPECT_THAT(validate_refusal({later}), HasSubstr("is not available in this version")) << later;
+    EXPECT_EQ(validate_refusal({later, "backend.plugin_path=/own"}), "") << later;
+  }
+}
+
 TEST(Availability, TheRestIsAccepted) {
   EXPECT_EQ(validate_refusal({"parallel.schedule=1f1b", "parallel.recompute=none", "data.format=text",
                               "trace.gradients=1-3", "checkpoint.async=on", "engine.graphs=on"}),

@@ -34,7 +34,7 @@ void Progress::advance() {
 }
 
 Lane::Lane(Progress& progress, const std::string& name, std::function<void(const std::string&)> report)
-    : progress_(progress), report_(std::move(report)), ring_(256), thread_([this] { loop(); }) {
+    : progress_(progress), report_(std::move(report)), ring_(kUsual), thread_([this] { loop(); }) {
   pthread_setname_np(thread_.native_handle(), name.substr(0, 15).c_str());
 }
 

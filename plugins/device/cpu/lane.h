@@ -63,6 +63,7 @@ class Lane {
   Progress& progress() const { return progress_; }
 
  private:
+  static constexpr std::size_t kUsual = 4096;  ///< commands: more than a step of most models has in one lane
   void grow();
   void loop();
   void execute(const Command& command);
