@@ -22,7 +22,7 @@ TEST(Availability, WhatALaterVersionBringsIsRefusedByName) {
 TEST(Availability, PluginsOfLaterVersions) {
   for (const char* later : {"backend.device=cuda", "backend.comm=nccl", "backend.precision=fp8-delayed",
                             "backend.precision=fp8-current"}) {
-    EXPECT_THAT(validate_refusal({later}), HasSubstr("is not available in this version")) << later;
+    EXPECT_THAT(validate_refusal({later}), testing::HasSubstr("is not available in this version")) << later;
     EXPECT_EQ(validate_refusal({later, "backend.plugin_path=/own"}), "") << later;
   }
 }
