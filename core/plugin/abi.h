@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 #define OCT_ABI_MAJOR 1 /* +1: a field moved, changed its type or meaning, or was removed */
-#define OCT_ABI_MINOR 0 /* +1: a field or an operation was appended */
+#define OCT_ABI_MINOR 1 /* +1: a field or an operation was appended */
 
 typedef enum oct_status {
   OCT_OK = 0,
@@ -255,7 +255,8 @@ typedef struct oct_quant_spec {
   int32_t scale_type;                /* oct_scale_type */
   int32_t scale_source;              /* oct_scale_source */
   float constant;                    /* the scale, for OCT_SCALE_CONSTANT */
-  uint32_t amax_axes;                /* bit a: amax is reduced over Axis a (tp 0, cp 1, dp 2, pp 3) */
+  uint32_t amax_axes;                /* bit a: amax is reduced over Axis a (tp 0, cp 1, dp 2, pp 3); of weights it is
+                                        always that of the whole tensor */
   int32_t history;                   /* steps of the amax window */
   int32_t margin;                    /* powers of two */
   int32_t rounding;                  /* oct_rounding */

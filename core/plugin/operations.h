@@ -33,12 +33,17 @@ typedef enum oct_op {
   OCT_COPY = 2, /* in -> out: converts the type, rounds to nearest even; same rows and columns */
   OCT_ADD = 3,  /* a, b, bias? -> out: out = a + b (+ bias [1,C] on every row); out may be a or b */
   OCT_GEMM =
-      4, /* a, b, a_scale?, b_scale?, bias? <> d [m,n]: d = op(a) op(b) / (a_scale b_scale) + bias [1,n];
-            i0 transpose a, i1 transpose b, i2 accumulate, i3 fast accumulation.
-            scales: F32 [1,1] (per tensor), [1,m] / [1,n] (per row), or the block grid */
+      4, /* a, b, a_scale?, b_scale?, bias? <> d [m,n]: d = op(a) op(b) (1/a_scale) (1/b_scale) + bias [1,n];
+            i0 transpose a, i1 transpose b, i2 accumulate (the scaled product is added), i3 fast accumulation.
+            a and b in FP8 (either format each) come with their scales, F32 [1,1], at addresses that are multiples
+            of 16; operands of other types without */
   OCT_COLUMN_SUM = 5, /* x [T,C] <> sum [1,C]; i0 accumulate */
-  OCT_QUANTIZE = 6, /* x, scale F32 -> row?, column? (transposed), <> amax? U32 [1,1] (bits, integer maximum),
-                       <> counters? U64 [1,3] (saturated, flushed, nonfinite); contract 1.4, 1.7 */
+  OCT_QUANTIZE =
+      6, /* x [R,C], scale F32 [1,1] -> row? [R,C], column? [C,R] (the same values transposed), <> amax? U32 [1,1],
+            <> counters? U64 [1,3] (saturated, flushed, nonfinite): contract 1.4, 1.7. row and column in OCT_E4M3 or
+            OCT_E5M2; amax as OCT_AMAX with accumulate; counters grow. i0 = 1: a window: x is [1,n] and its first
+            element is number i1 of a sequence of which only those from i2 to below i3 are treated; the others of
+            row stay as they are, and there is no column */
   OCT_NORM = 7,     /* x [T,H], weight [1,H], bias? [1,H] -> y [T,H], statistics [T,2] (mean, 1/deviation);
                        f0 epsilon; i0 0 LayerNorm, 1 RMSNorm (mean is 0) */
   OCT_NORM_BACKWARD =
@@ -76,13 +81,24 @@ typedef enum oct_op {
              -> result F64 [1,4]: gradient norm, clip factor, finite flag (1 or 0), mean loss; f0 clip, 0 off
            */
   OCT_ADAMW = 24, /* gradient, scalars F64 [1,8], result F64 [1,4] <> master, exp_avg, exp_avg_sq -> weight?
-                     (compute copy),
-                     <> amax? U32 [1,1]; f0 beta1, f1 beta2, f2 epsilon, f3 decay. Does nothing where the flag
+                     (compute copy); f0 beta1, f1 beta2, f2 epsilon, f3 decay. Does nothing where the flag
                      is 0. g = gradient * factor; decoupled decay; epsilon outside the root; contract 1.13 */
-  OCT_AMAX = 25, /* x <> amax U32 [1,1]: bits of the largest absolute value, integer maximum; i0 accumulate */
-  OCT_UPDATE_SCALE = 26, /* amax U32 [1,1] <> history F32 [1,W] (newest first), <> scale F32 [1,1]: rolls the history once
-                            a step, then makes the scale; f0 format maximum, i0 margin, i1 oct_amax_algorithm; contract 1.4 */
-  OCT_DEVICE_OPS = 27,
+  OCT_AMAX =
+      25, /* x <> amax U32 [1,1]: bits of the largest absolute value as F32 (of F64: rounded to nearest), integer
+             maximum, so that NaN beats infinity beats all numbers; i0 accumulate; i4 = 1: the window of
+             OCT_QUANTIZE in i1, i2, i3 */
+  OCT_UPDATE_SCALE =
+      26, /* amax U32 [n,1] <> history F32 [n,W] (newest first), <> scale F32 [n,1] (any pitch): row by row, a finite
+             amax enters the history and the oldest entry leaves it; one that is not finite leaves the row as it is.
+             Then the scale is made from the largest positive entry (i1 = OCT_AMAX_MAX) or the newest positive one
+             (OCT_AMAX_MOST_RECENT); OCT_AMAX_FROZEN: from the newest, and only where the row had no positive
+             entry before. No positive entry: the scale stays. f0 format maximum, i0 margin: contract 1.4.
+             i2 = 1: rows that had a positive entry before are left alone (calibration) */
+  OCT_CURRENT_SCALE =
+      27, /* amax U32 [1,1], history? F32 [1,W], kept? F32 [1,1] -> scale F32 [1,1]: from the amax, 1 where that is
+             0 or not finite; where the history has a positive entry: `kept`. f0, i0 as OCT_UPDATE_SCALE */
+  OCT_TRANSPOSE = 28, /* in [R,C] -> out [C,R], same type, elements of 1, 2 or 4 bytes */
+  OCT_DEVICE_OPS = 29,
 
   OCT_ALL_GATHER = 100, /* in -> out */
   OCT_REDUCE_SCATTER = 101,
