@@ -86,7 +86,13 @@ std::string format_metrics(const StepMetrics& m) {
     line.nulls({"mfu", "peak_tflops"});
   line.nulls({"compute_ms", "comm_ms", "overlap_ms", "exposed_ms", "idle_ms"});
   line.add("exposed_ms_by_axis", std::string(R"({"tp":null,"cp":null,"pp":null,"dp":null,"mixed":null})"));
-  line.nulls({"stall_ms", "saturated", "flushed", "nonfinite", "amax_max", "calibrated"});
+  line.nulls({"stall_ms"});
+  if (const auto& seen = m.precision)
+    line.add("saturated", std::int64_t(seen->saturated)).add("flushed", std::int64_t(seen->flushed))
+        .add("nonfinite", std::int64_t(seen->nonfinite)).add("amax_max", double(seen->amax))
+        .add("calibrated", std::int64_t(m.calibrated));
+  else
+    line.nulls({"saturated", "flushed", "nonfinite", "amax_max", "calibrated"});
   line.add("skipped", m.skipped);
   if (m.validation_loss) line.add("validation_loss", *m.validation_loss);
   return line.end();
@@ -98,6 +104,9 @@ std::string progress_line(const StepMetrics& metrics, std::int64_t steps) {
                 static_cast<long long>(metrics.step), static_cast<long long>(steps), metrics.loss,
                 metrics.grad_norm, metrics.learning_rate, metrics.step_ms, metrics.tokens_per_s);
   std::string result = line;
+  if (const auto& seen = metrics.precision)
+    result += text("  saturated ", seen->saturated, "  flushed ", seen->flushed, "  nonfinite ", seen->nonfinite);
+  if (metrics.calibrated > 0) result += "  calibrated";
   if (metrics.validation_loss) result += text("  validation ", *metrics.validation_loss);
   return result;
 }

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "core/train/precision_state.h"
+
 namespace octachoron {
 
 struct StepMetrics {
@@ -16,6 +18,8 @@ struct StepMetrics {
   double model_tflops_per_device = 0;
   double peak_tflops = 0;  ///< of one device; 0: unknown
   std::int64_t skipped = 0;
+  std::optional<PrecisionRecord> precision;  ///< sums over the quantised tensors, if there are any
+  int calibrated = 0;                        ///< calibrations before the step
   std::optional<double> validation_loss;
 };
 

@@ -25,6 +25,7 @@ struct StartingPoint {
   RunState state;
   std::vector<std::string> notes;  ///< for the user: files passed over
   std::vector<std::string> lines;  ///< for the user: the file, changed parameters
+  bool same_recipe = true;         ///< as the checkpoint was made with
 };
 
 /// Collective. \throws Error(data) for another model shape or seed, Error(usage) for `none` where checkpoints

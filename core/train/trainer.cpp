@@ -121,7 +121,7 @@ class Run {
     const Recipe& recipe = backend_.recipe();
     say("model: ", programs.set.global_elements(), " parameters, ", programs.set.local_elements(),
         " of them on a TP rank");
-    say("precision:\n", precision_table_text(programs.training.built.precision),
+    say("precision:\n", precision_table_text(programs.quantization.table),
         "  activations between them are stored in ", name(recipe.storage(OCT_STORAGE_ACTIVATION)),
         "; never in FP8: embedding, norms, softmax, attention core, residual stream and loss (statistics in ",
         name(recipe.storage(OCT_STORAGE_STATISTIC)), "), gradients and their reductions in ",
@@ -156,6 +156,8 @@ class Run {
     metrics.time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
     metrics.loss = result.loss, metrics.grad_norm = result.grad_norm, metrics.learning_rate = rate;
     metrics.step_ms = seconds * 1e3;
+    if (!session_.precision().empty()) metrics.precision = total(session_.precision_records());
+    metrics.calibrated = result.calibrations;
     const double tokens = double(parameters_.batch.global * model.sequence);
     metrics.tokens_per_s = tokens / seconds;
     const std::int64_t matrices = matrix_weights(session_.programs().set, model.tie_embeddings);
