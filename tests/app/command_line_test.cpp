@@ -67,6 +67,19 @@ TEST(CommandLine, GroupsOfCommands) {
   EXPECT_EQ(import.output, "c");
 }
 
+TEST(CommandLine, Data) {
+  const CommandLine import = parse_command_line({"data", "import", "a", "--output", "c", "--from", "u16", "--vocab",
+                                                 "50257", "--separator=50256"});
+  EXPECT_EQ(import.from, "u16");
+  EXPECT_EQ(import.vocab, 50257);
+  EXPECT_EQ(import.separator, 50256);
+  EXPECT_EQ(parse_command_line({"data", "import", "a", "--output", "c"}).from, "auto");
+  EXPECT_EQ(parse_command_line({"data", "info", "a", "--sequence", "128"}).sequence, 128);
+  EXPECT_THAT(refusal({"data", "import", "a", "--output", "c", "--from", "txt"}), HasSubstr("did you mean text?"));
+  EXPECT_THAT(refusal({"data", "import", "a", "--output", "c", "--vocab", "1"}), HasSubstr("legal: 2 .. 16777216"));
+  EXPECT_THAT(refusal({"data", "info", "a", "--sequence", "0"}), HasSubstr("--sequence '0'"));
+}
+
 TEST(CommandLine, WrongNumbersOfArguments) {
   const std::vector<Arguments> cases = {{"train"},
                                         {"train", "a", "b"},
