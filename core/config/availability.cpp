@@ -15,7 +15,7 @@ const std::vector<Availability>& availability_table() {
       {"grid.virtual_stages", {"1"}, "pipeline parallelism"},
       {"parallel.schedule", {"1f1b"}, "pipeline parallelism"},
       {"parallel.recompute", {"none"}, "recomputation of activations"},
-      {"data.format", {"auto", "text"}, "reading of token files"},
+      {"data.format", {"auto", "text", "hdf5"}, "reading of token files of other programs"},
       {"trace.steps", {""}, "timelines"},
   };
   return table;

@@ -19,20 +19,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string number(double value) {
-  if (!std::isfinite(value)) return "null";
-  char digits[32];
-  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
-  return {digits, end};
-}
-
 class JsonLine {
  public:
   JsonLine& add(const char* key, const std::string& value) {
     line_ += (line_.empty() ? "{\"" : ",\"") + std::string(key) + "\":" + value;
     return *this;
   }
-  JsonLine& add(const char* key, double value) { return add(key, number(value)); }
+  JsonLine& add(const char* key, double value) { return add(key, json_number(value)); }
   JsonLine& add(const char* key, std::int64_t value) { return add(key, std::to_string(value)); }
   JsonLine& nulls(std::initializer_list<const char*> keys) {
     for (const char* key : keys) add(key, std::string("null"));
@@ -73,6 +66,13 @@ void split_lines(const fs::path& path, std::int64_t resumed_step, std::string& k
 }
 
 }  // namespace
+
+std::string json_number(double value) {
+  if (!std::isfinite(value)) return "null";
+  char digits[32];
+  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+  return {digits, end};
+}
 
 std::string format_metrics(const StepMetrics& m) {
   JsonLine line;

@@ -23,6 +23,8 @@ std::map<std::string, std::string> by_key(const std::string& parameters) {
   return values;
 }
 
+}  // namespace
+
 void refuse_other_model(const std::string& path, const CheckpointHeader& header,
                         const Parameters& parameters) {
   const auto stored = by_key(header.parameters), now = by_key(format_parameters(parameters));
@@ -38,8 +40,6 @@ void refuse_other_model(const std::string& path, const CheckpointHeader& header,
          parameters.run.seed, " here); set run.seed = ", header.seed,
          ", or use another run.name and run.output");
 }
-
-}  // namespace
 
 CheckpointHeader header_of(const RunState& state, const Parameters& parameters) {
   CheckpointHeader header;

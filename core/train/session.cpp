@@ -104,8 +104,10 @@ void TrainingSession::initialise() {
   precision_->note_weights(world_, grid_);
 }
 
-std::vector<std::string> TrainingSession::load(const std::string& path, bool same_rule) {
+std::vector<std::string> TrainingSession::load(const std::string& path, bool same_rule, Moments moments) {
   std::vector<CheckpointTensor> tensors = parameter_state();
+  if (moments == Moments::leave)
+    std::erase_if(tensors, [](const CheckpointTensor& tensor) { return tensor.path.starts_with("/optimizer/"); });
   load_checkpoint(world_.comm(), path, tensors);
   precision_->reset();
   std::vector<std::string> lines = precision_->load(world_, path, same_rule);
@@ -139,7 +141,7 @@ StepResult TrainingSession::read_result(const Executor& executor) const {
 }
 
 StepResult TrainingSession::step(const RankBatch& batch, double learning_rate, std::int64_t step) {
-  const int calibrations = calibrate_if_due(batch, step);
+  const int calibrations = calibrate_if_due(batch);
   load_inputs(*training_, batch, learning_rate, step);
   training_->run();
   precision_->apply(recipe_, step);
@@ -150,16 +152,20 @@ StepResult TrainingSession::step(const RankBatch& batch, double learning_rate, s
 
 // A tensor that stays zero, as the gradient behind a projection that starts at zero, is not waited for: it enters its
 // history with the first step that sees it.
-int TrainingSession::calibrate_if_due(const RankBatch& batch, std::int64_t step) {
+int TrainingSession::calibrate_if_due(const RankBatch& batch) {
   constexpr int kMost = 3;
   if (!calibration_) return 0;
   if (precision_->unknown().empty()) return calibrations_in_a_row_ = 0;
   if (calibrations_in_a_row_ >= kMost) return 0;
   ++calibrations_in_a_row_;
-  load_inputs(*calibration_, batch, 0, step);
-  calibration_->run();
-  precision_->apply(recipe_, step);
+  calibrate(batch);
   return 1;
+}
+
+void TrainingSession::calibrate(const RankBatch& batch) {
+  load_inputs(*calibration_, batch, 0, 0);
+  calibration_->run();
+  precision_->apply(recipe_, 0);
 }
 
 double TrainingSession::validate(const RankBatch& batch) {
@@ -170,7 +176,7 @@ double TrainingSession::validate(const RankBatch& batch) {
 
 Origin TrainingSession::step_checked(const RankBatch& batch, double learning_rate, std::int64_t step,
                                      StepResult& result) {
-  result.calibrations = calibrate_if_due(batch, step);
+  result.calibrations = calibrate_if_due(batch);
   load_inputs(*training_, batch, learning_rate, step);
   Origin first;
   std::int64_t place = 0;

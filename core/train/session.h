@@ -20,6 +20,9 @@ struct StepResult {
   int calibrations = 0;  ///< that preceded the step
 };
 
+/// Of the optimiser: they change no loss and are twice as large as the weights.
+enum class Moments { load, leave };
+
 /// The first operation that wrote a value that is not finite.
 struct Origin {
   std::int64_t place = -1;  ///< among the operations of the step; -1: there is none
@@ -47,7 +50,9 @@ class TrainingSession {
   void initialise();
   /// Takes the state of a checkpoint. Collective. \param same_rule the recipe and its parameters are those it was made with
   /// \return lines for the user
-  std::vector<std::string> load(const std::string& path, bool same_rule);
+  std::vector<std::string> load(const std::string& path, bool same_rule, Moments moments = Moments::load);
+  /// Begins the histories that know nothing with a pass over the batch; changes nothing else. \pre there are some
+  void calibrate(const RankBatch& batch);
   /// Calibrates before, where a tensor's history knows nothing (contract 1.5).
   StepResult step(const RankBatch& batch, double learning_rate, std::int64_t step);
   /// Mean loss of a batch, forward only.
@@ -62,7 +67,7 @@ class TrainingSession {
   std::vector<CheckpointTensor> gradients() const;
 
  private:
-  int calibrate_if_due(const RankBatch& batch, std::int64_t step);
+  int calibrate_if_due(const RankBatch& batch);
   void load_inputs(Executor& executor, const RankBatch& batch, double learning_rate, std::int64_t step);
   StepResult read_result(const Executor& executor) const;
   std::vector<CheckpointTensor> parameter_state() const;
