@@ -32,8 +32,6 @@ void refuse_later_plugins(const BackendParameters& backend) {
   };
   if (backend.device == "cuda") refuse("backend.device", backend.device, "cpu");
   if (backend.comm == "nccl") refuse("backend.comm", backend.comm, "mpi");
-  for (const char* later : {"fp8-delayed", "fp8-current"})
-    if (backend.precision == later) refuse("backend.precision", later, "fp32, bf16 or fp64");
 }
 
 }  // namespace

@@ -43,8 +43,9 @@ float format_maximum(DType format) {
 std::uint8_t encode_fp8(DType type, float value) {
   const Format& format = format_of(type);
   if (std::isnan(value)) return 0x7f;
-  const int code = std::isinf(value) ? format.largest
-                                     : std::min(format.largest, unbounded_code(format, std::abs(double(value))));
+  const int code = std::isinf(value)
+                       ? format.largest
+                       : std::min(format.largest, unbounded_code(format, std::abs(double(value))));
   return std::uint8_t(code | (std::signbit(value) ? 0x80 : 0));
 }
 

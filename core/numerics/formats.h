@@ -1,5 +1,6 @@
 #pragma once
-/// The two FP8 formats and their scales (contract 1.4), on the host: plain and slow, what devices are tested against.
+/// The two FP8 formats and their scales (contract 1.4), on the host: plain and slow, what devices are tested
+/// against.
 #include <cstdint>
 
 #include "core/plugin/dtype.h"
@@ -12,13 +13,14 @@ bool is_fp8(DType type);
 /// The largest finite value, 448 or 57344.
 float format_maximum(DType format);
 
-/// The code nearest to `value`, ties to even. What rounds beyond the largest finite value, and infinity, becomes that
-/// value; NaN becomes 0x7f.
+/// The code nearest to `value`, ties to even. What rounds beyond the largest finite value, and infinity,
+/// becomes that value; NaN becomes 0x7f.
 std::uint8_t encode_fp8(DType format, float value);
 /// The value of a code, exact. E5M2 has infinities, though encode_fp8 makes none.
 float decode_fp8(DType format, std::uint8_t code);
 
-/// Whether a finite value that reaches the cast as `scaled` counts as saturated: it rounds beyond the largest.
+/// Whether a finite value that reaches the cast as `scaled` counts as saturated: it rounds beyond the
+/// largest.
 bool saturates(DType format, float scaled);
 
 /// The largest scale; its inverse is still a normal number.

@@ -203,7 +203,6 @@ void emit_adamw(ProgramBuilder& builder, const std::string& label, const AdamW& 
                             {adamw.master, Access::update},
                             {adamw.exp_avg, Access::update},
                             {adamw.exp_avg_sq, Access::update},
-                            {},
                             {}});
   op.f = {adamw.beta1, adamw.beta2, adamw.epsilon, adamw.decay};
   builder.emit(std::move(op));

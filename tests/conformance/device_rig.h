@@ -20,10 +20,11 @@ struct Operand {
   std::vector<double> values;
   std::int64_t gap = 0;  ///< elements between rows; they must not be touched
   int alias = -1;        ///< operand of the operation whose memory it shares
+  int declared = -1;     ///< the type it is described with, where the test wants to see its bytes as another's
 
   double at(std::int64_t r, std::int64_t c) const { return values[std::size_t(r * columns + c)]; }
   std::int64_t pitch() const { return columns + gap; }
-  oct_matrix matrix() const { return {type, 0, rows, columns, pitch()}; }
+  oct_matrix matrix() const { return {declared < 0 ? type : declared, 0, rows, columns, pitch()}; }
 };
 
 Operand absent();
