@@ -1,6 +1,7 @@
 #pragma once
 /// The keys of [precision] as a recipe receives them: lines "key=value", names without the section.
 #include <charconv>
+#include <cstdint>
 #include <initializer_list>
 #include <sstream>
 #include <stdexcept>
