@@ -48,8 +48,16 @@ PrecisionRecord total(const std::vector<PrecisionRecord>& records) {
 PrecisionState::PrecisionState(const RankPrograms& programs, const Executor& training)
     : programs_(programs), training_(training) {
   if (empty()) return;
-  scale_ = training.find(PrecisionBuffers::scale).value();
-  history_ = training.find(PrecisionBuffers::history).value();
+  const StepProgram& program = training.program();
+  const auto table = [&](const char* name) {  // operations see rows of it only
+    const int buffer = program.find_buffer(name);
+    ensure(buffer >= 0, "the program has no buffer '", name, "'");
+    const std::int64_t rows = std::int64_t(plan().tensors.size());
+    const std::int64_t columns = program.buffers[buffer].bytes / (rows * size_of(OCT_F32));
+    return View{buffer, 0, OCT_F32, rows, columns, columns};
+  };
+  scale_ = table(PrecisionBuffers::scale);
+  history_ = table(PrecisionBuffers::history);
 }
 
 float* PrecisionState::scale_at(int row) const {
