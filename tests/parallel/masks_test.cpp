@@ -151,6 +151,30 @@ TEST_F(Masks, ExactMeanOfUnequalSequences) {  // E01: one target of loss 4, thre
   }
 }
 
+TEST_F(Masks, ExactMeanOfUnequalBatches) {  // E01: the same in two validation batches
+  const MaskedFile file({5, 2, 1, 3, 0, 0, 0, 0, 4}, {1, 0, 1, 0, 0, 1, 1, 1, 0});
+  for (const int tp : {1, 2})
+    on_grid(parameters(1, tp,
+                       {"data.format=hdf5", file.train(), "model.sequence=4", "batch.global=1",
+                        "model.init_std=0", "model.tie_embeddings=off", "optimizer.learning_rate=0"}),
+            [&](Trial& trial) {
+              plant_known_losses(trial);
+              const TokenData data({file.path()}, "auto", 4, kVocab);
+              const auto first = [&](std::int64_t batches) {
+                return evaluate_batches(trial.session(), data, {1, 1, 1, 0}, batches, {});
+              };
+              EXPECT_NEAR(first(1).loss, 4, 1e-14);
+              EXPECT_NEAR(first(0).loss, 1.75, 1e-14);
+              EXPECT_EQ(first(0).batches, 2);
+              EXPECT_EQ(first(7).targets, 4);
+              int asked = 0;
+              const Evaluation stopped =
+                  evaluate_batches(trial.session(), data, {1, 1, 1, 0}, 0, [&] { return ++asked == 1; });
+              EXPECT_TRUE(stopped.stopped);
+              EXPECT_EQ(stopped.batches, 1);
+            });
+}
+
 TEST_F(Masks, ABatchWithoutTargetsHasNoGradient) {
   const int tokens = 2 * kGlobal * kSequence + 1;
   for (const auto& [dp, tp] : {std::pair{1, 1}, {2, 2}}) {
