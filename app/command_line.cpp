@@ -114,7 +114,8 @@ Given given_options(const CommandSpec& spec, const po::parsed_options& parsed) {
   return given;
 }
 
-std::int64_t parse_number(const std::string& name, const std::string& value, std::int64_t least, std::int64_t most) {
+std::int64_t parse_number(const std::string& name, const std::string& value, std::int64_t least,
+                          std::int64_t most) {
   const auto number = parse_integer(value);
   if (!number || *number < least || *number > most)
     fail(ExitStatus::usage, "--", name, " '", value, "' is no such number (legal: ", least, " .. ", most,
@@ -142,7 +143,8 @@ void take_options(CommandLine& line, const Given& given) {
     if (name == "separator") line.separator = parse_number(name, value, 0, (1 << 24) - 1);
     if (name == "sequence") line.sequence = parse_number(name, value, 1, 1 << 20);
     if (name == "data") line.data = value;
-    if (name == "batches") line.batches = parse_number(name, value, 0, std::numeric_limits<std::int64_t>::max());
+    if (name == "batches")
+      line.batches = parse_number(name, value, 0, std::numeric_limits<std::int64_t>::max());
   }
 }
 

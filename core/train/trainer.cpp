@@ -190,7 +190,8 @@ class Run {
 
   void report_no_target() {
     if (!std::exchange(no_target_reported_, true))
-      warn("step ", state_.step + 1, " has no target (the loss mask leaves out its whole batch); nothing is to be done, ",
+      warn("step ", state_.step + 1,
+           " has no target (the loss mask leaves out its whole batch); nothing is to be done, ",
            "its gradient is zero, its loss null in the metrics, and later ones are not reported");
   }
 
