@@ -20,7 +20,7 @@ struct Operand {
   std::vector<double> values;
   std::int64_t gap = 0;  ///< elements between rows; they must not be touched
   int alias = -1;        ///< operand of the operation whose memory it shares
-  int declared = -1;     ///< the type it is described with, where the test wants to see its bytes as another's
+  int declared = -1;  ///< the type it is described with, where the test wants to see its bytes as another's
 
   double at(std::int64_t r, std::int64_t c) const { return values[std::size_t(r * columns + c)]; }
   std::int64_t pitch() const { return columns + gap; }

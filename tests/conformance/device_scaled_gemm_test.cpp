@@ -116,7 +116,7 @@ TEST(DeviceScaledGemm, NanStaysInItsRow) {
 
 TEST(DeviceScaledGemm, ThreadsDoNotChangeBits) {
   for (const Case& c : {Case{1111, 130, 64, OCT_E4M3, OCT_E4M3, OCT_BF16},
-                       Case{48, 32, 5008, OCT_E5M2, OCT_E4M3, OCT_F32, true, false, true}}) {
+                        Case{48, 32, 5008, OCT_E5M2, OCT_E4M3, OCT_F32, true, false, true}}) {
     std::vector<Operand> one = operands_of(c);
     Rig(1).run(OCT_GEMM, one, attributes(c));
     for (const int threads : {2, 3}) {

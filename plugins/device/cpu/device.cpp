@@ -83,7 +83,8 @@ void Device::enqueue(std::int32_t id, void* const* pointers, Lane& lane) const {
       throw std::invalid_argument(std::string(operation_name(operation)) + ": the pointer of " +
                                   operand_name(operation, k) + " is null");
     }
-    if (operation.op == OCT_GEMM && (k == 2 || k == 3) && reinterpret_cast<std::uintptr_t>(pointers[k]) % 16 != 0) {
+    if (operation.op == OCT_GEMM && (k == 2 || k == 3) &&
+        reinterpret_cast<std::uintptr_t>(pointers[k]) % 16 != 0) {
       throw std::invalid_argument(std::string(operation_name(operation)) + ": the pointer of " +
                                   operand_name(operation, k) + " is not a multiple of 16");
     }

@@ -1,6 +1,6 @@
 /// Choice of the kernel of a description.
-#include "plugins/device/cpu/kernels/groups.h"
 #include "plugins/device/cpu/kernels/fp8.h"
+#include "plugins/device/cpu/kernels/groups.h"
 
 namespace octachoron::cpu::OCT_CPU_ISA {
 
