@@ -37,7 +37,8 @@ micro = 4
 [data]
 train = none-is-read
 format = text
-)";
+[backend]
+plugin_path = )" OCTACHORON_BINARY_DIR "/lib/octachoron\n";
 
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point then) {
@@ -130,15 +131,38 @@ RankBatch random_batch(const Parameters& parameters) {
   return batch;
 }
 
-void print_shares(TrainingSession& session, double step_s) {
+/// Medians over rounds.
+struct Measured {
+  std::vector<double> step_s, plain_s;
+  std::map<std::string, std::vector<double>>
+      by_operation_s;  ///< each operation waited for, so without overlap
+};
+
+void observe(TrainingSession& session, Measured& measured) {
   std::map<std::string, double> seconds;
   for (const OperationRecord& record : session.training().run_observed())
     seconds[name(record.issue->operation->op)] += record.end_s - record.begin_s;
+  for (const auto& [op, s] : seconds) measured.by_operation_s[op].push_back(s);
+}
+
+void print(const Measured& measured, double work) {
+  const double step = median(measured.step_s), ideal = median(measured.plain_s);
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < measured.step_s.size(); ++i)
+    ratios.push_back(measured.plain_s[i] / measured.step_s[i]);
+  std::printf(
+      "step %.1f ms (%.1f GFLOP/s of its products), plain oneDNN %.1f ms (%.1f GFLOP/s): ratio %.2f, median "
+      "of %zu "
+      "pairs\n",
+      step * 1e3, work / step / 1e9, ideal * 1e3, work / ideal / 1e9, median(ratios), ratios.size());
   std::vector<std::pair<double, std::string>> rows;
-  for (const auto& [op, s] : seconds) rows.push_back({s, op});
+  double sum = 0;
+  for (const auto& [op, s] : measured.by_operation_s) rows.push_back({median(s), op}), sum += median(s);
   std::sort(rows.rbegin(), rows.rend());
+  std::printf("| where the time goes | ms | of all operations |\n|---|---|---|\n");
+  std::printf("| plain oneDNN, the same products | %.1f | %.1f %% |\n", ideal * 1e3, 100 * ideal / sum);
   for (const auto& [s, op] : rows)
-    std::printf("| %s | %.1f | %.1f %% |\n", op.c_str(), s * 1e3, 100 * s / step_s);
+    std::printf("| %s | %.1f | %.1f %% |\n", op.c_str(), s * 1e3, 100 * s / sum);
 }
 
 int run(const std::vector<std::string>& overrides) {
@@ -155,7 +179,11 @@ int run(const std::vector<std::string>& overrides) {
   std::map<Product, PlainProduct> plain;
   for (const auto& [product, count] : products) plain.try_emplace(product, product);
 
-  std::vector<double> step_s, plain_s;
+  std::printf("%lld parameters, %lld tokens a step, %d threads, %s\n",
+              static_cast<long long>(session.programs().set.global_elements()),
+              static_cast<long long>(batch.ids.size()), backend.threads(),
+              backend.device().properties().description);
+  Measured measured;
   for (int round = 0; round < 6; ++round) {  // alternating, the first round warms up
     const Clock::time_point begin = Clock::now();
     session.step(batch, 1e-4, round + 1);
@@ -165,17 +193,11 @@ int run(const std::vector<std::string>& overrides) {
       one.run();
       sum += one.run() * products.at(product);
     }
-    if (round > 0) step_s.push_back(step), plain_s.push_back(sum);
+    if (round == 0) continue;
+    measured.step_s.push_back(step), measured.plain_s.push_back(sum);
+    observe(session, measured);
   }
-  const double work = flops(products), step = median(step_s), ideal = median(plain_s);
-  std::printf("%lld parameters, %lld tokens a step, %d threads\n",
-              static_cast<long long>(session.programs().set.global_elements()),
-              static_cast<long long>(batch.ids.size()), backend.threads());
-  std::printf(
-      "step %.1f ms (%.1f GFLOP/s of its products), plain oneDNN %.1f ms (%.1f GFLOP/s): ratio %.2f\n",
-      step * 1e3, work / step / 1e9, ideal * 1e3, work / ideal / 1e9, ideal / step);
-  std::printf("| operation | ms | of the step |\n|---|---|---|\n");
-  print_shares(session, step);
+  print(measured, flops(products));
   return 0;
 }
 

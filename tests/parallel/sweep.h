@@ -25,7 +25,7 @@ const std::vector<ModelCase>& models();
 struct SweepCase {
   const ModelCase* model;
   bool tied;
-  bool fp64;
+  std::string precision;  ///< backend.precision
   int dp, tp;
   bool sequence_parallel;
 
@@ -38,12 +38,14 @@ struct SweepCase {
 };
 
 /// Every legal grid of at most `ranks` ranks, sequence parallelism on and (tp > 1) off.
-std::vector<SweepCase> sweep_cases(const ModelCase& model, bool tied, bool fp64, int ranks);
+std::vector<SweepCase> sweep_cases(const ModelCase& model, bool tied, const std::string& precision,
+                                   int ranks);
 
 struct Limits {
-  double loss, gradient_1, zero_gradient, gradient_10;
+  double loss, gradient_1, zero_gradient, gradient_10, norm;
 };
-Limits limits(bool fp64);  ///< contract 1.2
+/// Contract 1.2; where operands and activations are narrower than sums, what core/docs/grids.md derives.
+Limits limits(const SweepCase& at);
 
 /// How far a grid is from one rank.
 struct Row {

@@ -28,52 +28,69 @@ class Parity : public testing::Test {
 constexpr int kRanks = 16;
 
 TEST_F(Parity, NarrowTiedFp32) {
-  sweep(sweep_cases(narrow(), true, false, kRanks));
+  sweep(sweep_cases(narrow(), true, "fp32", kRanks));
 }
 TEST_F(Parity, NarrowTiedFp64) {
-  sweep(sweep_cases(narrow(), true, true, kRanks));
+  sweep(sweep_cases(narrow(), true, "fp64", kRanks));
 }
 TEST_F(Parity, NarrowUntiedFp32) {
-  sweep(sweep_cases(narrow(), false, false, kRanks));
+  sweep(sweep_cases(narrow(), false, "fp32", kRanks));
 }
 TEST_F(Parity, NarrowUntiedFp64) {
-  sweep(sweep_cases(narrow(), false, true, kRanks));
+  sweep(sweep_cases(narrow(), false, "fp64", kRanks));
 }
 TEST_F(Parity, WideTiedFp32) {
-  sweep(sweep_cases(wide(), true, false, kRanks));
+  sweep(sweep_cases(wide(), true, "fp32", kRanks));
 }
 TEST_F(Parity, WideTiedFp64) {
-  sweep(sweep_cases(wide(), true, true, kRanks));
+  sweep(sweep_cases(wide(), true, "fp64", kRanks));
 }
 TEST_F(Parity, WideUntiedFp32) {
-  sweep(sweep_cases(wide(), false, false, kRanks));
+  sweep(sweep_cases(wide(), false, "fp32", kRanks));
 }
 TEST_F(Parity, WideUntiedFp64) {
-  sweep(sweep_cases(wide(), false, true, kRanks));
+  sweep(sweep_cases(wide(), false, "fp64", kRanks));
 }
 TEST_F(Parity, GroupedFp32) {
-  sweep(sweep_cases(grouped(), false, false, kRanks));
+  sweep(sweep_cases(grouped(), false, "fp32", kRanks));
 }
 TEST_F(Parity, GroupedFp64) {
-  sweep(sweep_cases(grouped(), false, true, kRanks));
+  sweep(sweep_cases(grouped(), false, "fp64", kRanks));
+}
+TEST_F(Parity, NarrowTiedBf16) {
+  sweep(sweep_cases(narrow(), true, "bf16", kRanks));
+}
+TEST_F(Parity, WideUntiedBf16) {
+  sweep(sweep_cases(wide(), false, "bf16", kRanks));
+}
+TEST_F(Parity, GroupedBf16) {
+  sweep(sweep_cases(grouped(), false, "bf16", kRanks));
 }
 #else
 TEST_F(Parity, Fp32) {
-  sweep({{&narrow(), true, false, 3, 2, true},
-         {&narrow(), true, false, 2, 3, false},
-         {&narrow(), true, false, 1, 6, true},
-         {&narrow(), false, false, 6, 1, true},
-         {&wide(), false, false, 1, 4, true},
-         {&wide(), false, false, 2, 2, false},
-         {&grouped(), false, false, 1, 4, true}});
+  sweep({{&narrow(), true, "fp32", 3, 2, true},
+         {&narrow(), true, "fp32", 2, 3, false},
+         {&narrow(), true, "fp32", 1, 6, true},
+         {&narrow(), false, "fp32", 6, 1, true},
+         {&wide(), false, "fp32", 1, 4, true},
+         {&wide(), false, "fp32", 2, 2, false},
+         {&grouped(), false, "fp32", 1, 4, true}});
 }
 TEST_F(Parity, Fp64) {
-  sweep({{&narrow(), true, true, 2, 3, true},
-         {&narrow(), true, true, 1, 6, false},
-         {&wide(), false, true, 4, 1, true},
-         {&wide(), false, true, 1, 4, true},
-         {&grouped(), false, true, 1, 4, false},
-         {&grouped(), true, true, 2, 2, true}});
+  sweep({{&narrow(), true, "fp64", 2, 3, true},
+         {&narrow(), true, "fp64", 1, 6, false},
+         {&wide(), false, "fp64", 4, 1, true},
+         {&wide(), false, "fp64", 1, 4, true},
+         {&grouped(), false, "fp64", 1, 4, false},
+         {&grouped(), true, "fp64", 2, 2, true}});
+}
+TEST_F(Parity, Bf16) {
+  sweep({{&narrow(), true, "bf16", 6, 1, true},
+         {&narrow(), true, "bf16", 1, 6, false},
+         {&wide(), false, "bf16", 1, 4, true},
+         {&wide(), false, "bf16", 2, 2, false},
+         {&grouped(), false, "bf16", 1, 4, true},
+         {&grouped(), true, "bf16", 2, 2, false}});
 }
 #endif
 

@@ -28,7 +28,7 @@ struct Cost {
 };
 Cost cost(const oct_operation& operation);
 
-/// Workspace of everything but GEMM, in bytes.
+/// Workspace of the own kernels, in bytes.
 std::int64_t workspace_bytes(const oct_operation& operation, int threads);
 
 /// Shape of a checked GEMM.

@@ -111,6 +111,11 @@ Cost cost(const oct_operation& op) {
 std::int64_t workspace_bytes(const oct_operation& op, int threads) {
   const oct_matrix* m = op.operand;
   switch (op.op) {
+    case OCT_GEMM: {
+      const GemmShape s = gemm_shape(op);
+      const bool convert = m[5].dtype != (m[0].dtype == OCT_F64 ? OCT_F64 : OCT_F32);
+      return gemm_workspace(s.m, s.n, s.k, convert) * wide_bytes(m[0]);
+    }
     case OCT_ATTENTION:
       return threads * attention_scratch(op.i[3]) * wide_bytes(m[0]);
     case OCT_ATTENTION_BACKWARD:

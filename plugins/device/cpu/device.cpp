@@ -31,7 +31,8 @@ Device::~Device() {
 
 oct_device_properties Device::properties() const {
   oct_device_properties p{};
-  const std::string library = has_onednn() ? ", " + onednn_version() : "";
+  const std::string version = onednn_version();
+  const std::string library = version.empty() ? "" : ", " + version + " (" + onednn_isa() + ")";
   std::snprintf(p.description, sizeof p.description, "%.60s, %d thread%s, %s%s", processor_model().c_str(),
                 threads_, threads_ == 1 ? "" : "s", instructions_.c_str(), library.c_str());
   p.memory_bytes = physical_memory() / local_size_;

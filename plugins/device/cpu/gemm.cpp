@@ -4,6 +4,7 @@
 #include <atomic>
 #include <stdexcept>
 
+#include "core/plugin/dtype.h"
 #include "plugins/device/cpu/kernels/layout.h"
 #include "plugins/device/cpu/kernels/thread.h"
 
@@ -11,8 +12,8 @@ namespace octachoron::cpu {
 namespace {
 
 /// Cuts the longer side into pieces of at least 512, up to 16 of them, and goes on only where blocks are
-/// huge: below about 400 rows or columns, or when both sides are cut, oneDNN takes a path of half the speed
-/// on AVX2. Sides are multiples of 48, which suits the register blocks of all instruction sets.
+/// huge: short sides make oneDNN take a slower path. Sides are multiples of 48, which suits the register
+/// blocks of all instruction sets.
 void cut(const GemmShape& s, std::int64_t* rows, std::int64_t* columns) {
   constexpr double small = double(1 << 24), huge = 4. * double(1 << 29);
   const auto work = [&] { return 2. * double(*rows) * double(*columns) * double(s.k); };
@@ -27,137 +28,102 @@ void cut(const GemmShape& s, std::int64_t* rows, std::int64_t* columns) {
   while (work() > huge && longer() > 96) longer() = divide(longer(), 2);
 }
 
-oct_matrix dense(std::int64_t rows, std::int64_t columns) {
-  return {OCT_F32, 0, rows, columns, columns};
+bool has(const std::string& isa, std::initializer_list<const char*> features) {
+  return std::any_of(features.begin(), features.end(),
+                     [&](const char* feature) { return isa.find(feature) != std::string::npos; });
 }
 
-std::int64_t bytes(const oct_matrix& m) {
-  return round_up(m.rows * m.columns * 4, 256);
+char* element(void* base, const oct_matrix& m, std::int64_t row, std::int64_t column) {
+  return static_cast<char*>(base) + (row * m.pitch + column) * size_of(DType(m.dtype));
 }
 
 }  // namespace
 
-bool uses_onednn(const oct_operation& operation) {
+bool uses_onednn(const oct_operation& operation, const std::string& isa) {
   const GemmShape s = gemm_shape(operation);
-  return has_onednn() && operation.operand[0].dtype != OCT_F64 && s.m > 0 && s.n > 0 && s.k > 0;
+  if (operation.op != OCT_GEMM || s.m <= 0 || s.n <= 0 || s.k <= 0) return false;
+  const std::int32_t from = operation.operand[0].dtype, to = operation.operand[5].dtype;
+  if (from == OCT_BF16)
+    return (to == OCT_F32 || to == OCT_BF16) && has(isa, {"bf16", "fp16", "amx", "avx10"});
+  return from == OCT_F32 && to == OCT_F32 && has(isa, {"avx512", "avx10"});
 }
 
 GemmPlan::GemmPlan(const oct_operation& op, int threads) : shape(gemm_shape(op)) {
   const oct_matrix* m = op.operand;
   const bool bias = m[4].rows > 0;
   cut(shape, &block_rows, &block_columns);
-  expand_a = m[0].dtype != OCT_F32;
-  expand_b = m[1].dtype != OCT_F32;
-  expand_bias = bias && m[4].dtype != OCT_F32;
-  convert = m[5].dtype != OCT_F32;
-  a_offset = 0;
-  b_offset = a_offset + (expand_a ? bytes(m[0]) : 0);
-  bias_offset = b_offset + (expand_b ? bytes(m[1]) : 0);
-  result_offset = bias_offset + (expand_bias ? bytes(m[4]) : 0);
-  scratch_offset = result_offset + (convert ? bytes(m[5]) : 0);
-  scratch_bytes = 0;
+  widen_bias = bias && m[4].dtype != OCT_F32;
   for (int variant = 0; variant < 4; ++variant) {
     const std::int64_t rows = variant / 2 == 0 ? block_rows : shape.m - (blocks_down() - 1) * block_rows;
     const std::int64_t columns =
         variant % 2 == 0 ? block_columns : shape.n - (blocks_across() - 1) * block_columns;
-    matmuls.emplace_back(Product{rows, columns, shape.k, op.i[0] == 1, op.i[1] == 1,
-                                 expand_a ? m[0].columns : m[0].pitch, expand_b ? m[1].columns : m[1].pitch,
-                                 convert ? m[5].columns : m[5].pitch, bias, !convert && op.i[2] == 1});
+    matmuls.emplace_back(Product{rows, columns, shape.k, op.i[0] == 1, op.i[1] == 1, m[0].pitch, m[1].pitch,
+                                 m[5].pitch, bias, op.i[2] == 1, m[0].dtype, m[5].dtype});
     scratch_bytes = std::max(scratch_bytes, round_up(std::int64_t(matmuls.back().scratch_bytes()), 256));
   }
-  workspace = scratch_offset + threads * scratch_bytes;
+  bias_offset = threads * scratch_bytes;
+  workspace = bias_offset + (widen_bias ? shape.n * 4 : 0);
 }
 
 GemmOperation::GemmOperation(const oct_operation& operation, FindKernel find, int threads)
-    : operation_(operation),
-      threads_(threads),
-      plan_(operation, threads),
-      pitch_a_(plan_.matmuls[0].product().pitch_a),
-      pitch_b_(plan_.matmuls[0].product().pitch_b),
-      pitch_d_(plan_.matmuls[0].product().pitch_d) {
-  const oct_matrix* m = operation_.operand;
-  const auto expanded = [](const oct_matrix& x) { return dense(x.rows, x.columns); };
-  if (plan_.expand_a) a_ = conversion(find, m[0], expanded(m[0]), false);
-  if (plan_.expand_b) b_ = conversion(find, m[1], expanded(m[1]), false);
-  if (plan_.expand_bias) bias_ = conversion(find, m[4], expanded(m[4]), false);
-  if (plan_.convert) result_ = conversion(find, expanded(m[5]), m[5], operation_.i[2] == 1);
+    : operation_(operation), threads_(threads), plan_(operation, threads) {
+  if (plan_.widen_bias) {
+    widen_.struct_size = sizeof widen_;
+    widen_.op = OCT_COPY;
+    widen_.operands = 2;
+    widen_.operand[0] = operation.operand[4];
+    widen_.operand[1] = {OCT_F32, 0, 1, plan_.shape.n, plan_.shape.n};
+    widen_kernel_ = find(widen_);
+  }
   arguments_.resize(std::size_t(threads));
   for (auto& of_thread : arguments_) {
     for (const Matmul& matmul : plan_.matmuls) of_thread.emplace_back(matmul);
   }
 }
 
-/// to = from, or to = to + from.
-GemmOperation::Conversion GemmOperation::conversion(FindKernel find, const oct_matrix& from,
-                                                    const oct_matrix& to, bool add) const {
-  Conversion c;
-  c.operation.struct_size = sizeof(oct_operation);
-  c.operation.op = add ? OCT_ADD : OCT_COPY;
-  c.operation.operands = add ? 4 : 2;
-  c.operation.operand[0] = add ? to : from;
-  c.operation.operand[1] = add ? from : to;
-  if (add) c.operation.operand[3] = to;
-  c.kernel = find(c.operation);
-  return c;
+const float* GemmOperation::bias(void* const* pointers) const {
+  if (!plan_.widen_bias) return static_cast<const float*>(pointers[4]);
+  void* const to = static_cast<char*>(pointers[kWorkspace]) + plan_.bias_offset;
+  void* const list[kPointers] = {pointers[4], to};
+  widen_kernel_({widen_, list, 1, nullptr});
+  return static_cast<const float*>(to);
 }
 
-GemmOperation::Operands GemmOperation::gather(void* const* pointers) const {
-  char* workspace = static_cast<char*>(pointers[kWorkspace]);
-  const auto expand = [&](const Conversion& c, int k, std::int64_t offset) -> const float* {
-    if (c.kernel == nullptr) return static_cast<const float*>(pointers[k]);
-    void* const list[kPointers] = {pointers[k], workspace + offset};
-    c.kernel({c.operation, list, threads_, nullptr});
-    return reinterpret_cast<const float*>(workspace + offset);
-  };
-  Operands o{};
-  o.a = expand(a_, 0, plan_.a_offset);
-  o.b = expand(b_, 1, plan_.b_offset);
-  o.bias = expand(bias_, 4, plan_.bias_offset);
-  o.d = plan_.convert ? reinterpret_cast<float*>(workspace + plan_.result_offset)
-                      : static_cast<float*>(pointers[5]);
-  o.scratch = workspace + plan_.scratch_offset;
-  return o;
-}
-
-void GemmOperation::block(const Operands& o, std::int64_t index, std::int64_t thread) {
+void GemmOperation::block(void* const* pointers, const float* bias, std::int64_t index, std::int64_t thread) {
   const std::int64_t across = plan_.blocks_across();
   const std::int64_t down_index = index / across, across_index = index % across;
   const std::int64_t row = down_index * plan_.block_rows, column = across_index * plan_.block_columns;
   const std::size_t variant =
       (down_index == plan_.blocks_down() - 1 ? 2 : 0) + (across_index == across - 1 ? 1 : 0);
-  const float* a = o.a + (operation_.i[0] == 1 ? row : row * pitch_a_);
-  const float* b = o.b + (operation_.i[1] == 1 ? column * pitch_b_ : column);
-  const float* bias = o.bias == nullptr ? nullptr : o.bias + column;
-  plan_.matmuls[variant].run(arguments_[std::size_t(thread)][variant], a, b, bias,
-                             o.d + row * pitch_d_ + column, o.scratch + thread * plan_.scratch_bytes);
+  const oct_matrix* m = operation_.operand;
+  const char* a =
+      operation_.i[0] == 1 ? element(pointers[0], m[0], 0, row) : element(pointers[0], m[0], row, 0);
+  const char* b =
+      operation_.i[1] == 1 ? element(pointers[1], m[1], column, 0) : element(pointers[1], m[1], 0, column);
+  char* scratch = static_cast<char*>(pointers[kWorkspace]) + thread * plan_.scratch_bytes;
+  plan_.matmuls[variant].run(arguments_[std::size_t(thread)][variant], a, b,
+                             bias == nullptr ? nullptr : bias + column,
+                             element(pointers[5], m[5], row, column), scratch);
 }
 
-void GemmOperation::products(const Operands& operands) {
+void GemmOperation::run(void* const* pointers) {
+  const std::lock_guard lock(mutex_);
+  const float* const bias = this->bias(pointers);
   const std::int64_t blocks = plan_.blocks_down() * plan_.blocks_across();
   if (threads_ < 2 || blocks < 2) {
-    for (std::int64_t i = 0; i < blocks; ++i) block(operands, i, 0);
+    for (std::int64_t i = 0; i < blocks; ++i) block(pointers, bias, i, 0);
     return;
   }
   std::atomic<bool> failed = false;
 #pragma omp parallel for num_threads(threads_) schedule(dynamic)
   for (std::int64_t i = 0; i < blocks; ++i) {
     try {
-      block(operands, i, thread_number());
+      block(pointers, bias, i, thread_number());
     } catch (...) {
       failed = true;  // no exception may leave a parallel region
     }
   }
   if (failed) throw std::runtime_error("oneDNN could not execute a matrix product");
-}
-
-void GemmOperation::run(void* const* pointers) {
-  const std::lock_guard lock(mutex_);
-  products(gather(pointers));
-  if (!plan_.convert) return;
-  char* result = static_cast<char*>(pointers[kWorkspace]) + plan_.result_offset;
-  void* const add[kPointers] = {pointers[5], result, nullptr, pointers[5]};
-  void* const copy[kPointers] = {result, pointers[5]};
-  result_.kernel({result_.operation, operation_.i[2] == 1 ? add : copy, threads_, nullptr});
 }
 
 }  // namespace octachoron::cpu

@@ -1,7 +1,7 @@
 #pragma once
-/// Matrix products in FP32 arithmetic by oneDNN: FP32 and BF16 operands, any type of result.
-#include <cstdint>
+/// Matrix products by oneDNN, where its instructions make it the faster choice.
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "plugins/device/cpu/check.h"
@@ -10,20 +10,23 @@
 
 namespace octachoron::cpu {
 
-/// FP64 operands and empty products are left to the own GEMM.
-bool uses_onednn(const oct_operation& operation);
+/// Whether oneDNN computes a checked product, or the own kernel. BF16 operands want a processor that
+/// multiplies them (AVX512_BF16, AMX) and FP32 ones want AVX512; on AVX2 the own kernel is as fast. What
+/// oneDNN has no primitive for, and empty products, are left to the own kernel, which widens any type as it
+/// packs. \param isa what oneDNN may use, see onednn_isa()
+bool uses_onednn(const oct_operation& operation, const std::string& isa);
 
-/// How a product is cut and where its parts lie in the workspace. The result is cut into blocks that depend
-/// on the shape only, and one thread computes a block: so bits do not depend on the number of threads, which
-/// oneDNN alone does not promise (it may split the depth).
+/// How a product is cut. The result is cut into blocks that depend on the shape only, and one thread computes
+/// a block: so bits do not depend on the number of threads, which oneDNN alone does not promise (it may split
+/// the depth).
 struct GemmPlan {
   GemmPlan(const oct_operation& operation, int threads);
 
   GemmShape shape;
   std::int64_t block_rows, block_columns;
-  bool expand_a, expand_b, expand_bias;  ///< BF16 operands, expanded to FP32 in the workspace
-  bool convert;  ///< the result is not FP32: computed in the workspace, then converted
-  std::int64_t a_offset, b_offset, bias_offset, result_offset, scratch_offset, scratch_bytes, workspace;
+  std::int64_t scratch_bytes = 0;  ///< of one thread
+  std::int64_t bias_offset, workspace;
+  bool widen_bias;              ///< the bias is not FP32: widened in the workspace
   std::vector<Matmul> matmuls;  ///< by 2 * (last block of rows) + (last block of columns)
 
   std::int64_t blocks_down() const { return (shape.m + block_rows - 1) / block_rows; }
@@ -36,25 +39,14 @@ class GemmOperation : public Prepared {
   void run(void* const* pointers) override;
 
  private:
-  struct Operands {
-    const float *a, *b, *bias;
-    float* d;
-    char* scratch;
-  };
-  struct Conversion {
-    oct_operation operation{};
-    Kernel kernel = nullptr;
-  };
-  Conversion conversion(FindKernel find, const oct_matrix& from, const oct_matrix& to, bool add) const;
-  Operands gather(void* const* pointers) const;
-  void block(const Operands& operands, std::int64_t index, std::int64_t thread);
-  void products(const Operands& operands);
+  const float* bias(void* const* pointers) const;
+  void block(void* const* pointers, const float* bias, std::int64_t index, std::int64_t thread);
 
   oct_operation operation_;
   int threads_;
   GemmPlan plan_;
-  std::int64_t pitch_a_, pitch_b_, pitch_d_;
-  Conversion a_, b_, bias_, result_;
+  oct_operation widen_{};
+  Kernel widen_kernel_ = nullptr;
   std::mutex mutex_;  // an id may be enqueued on several lanes, but its handles carry one execution
   std::vector<std::vector<Matmul::Arguments>> arguments_;  // by thread, by variant
 };

@@ -6,6 +6,7 @@
 #include <omp.h>
 
 #include <oneapi/dnnl/dnnl.hpp>
+#include <oneapi/dnnl/dnnl_debug.h>
 #endif
 
 namespace octachoron::cpu {
@@ -26,14 +27,17 @@ class OneThread {
   int before_;
 };
 
-Description matrix(std::int64_t rows, std::int64_t columns, bool transposed, std::int64_t pitch) {
-  return {Dims{rows, columns}, dnnl::memory::data_type::f32, transposed ? Dims{1, pitch} : Dims{pitch, 1}};
+Description matrix(std::int32_t type, std::int64_t rows, std::int64_t columns, bool transposed,
+                   std::int64_t pitch) {
+  const auto known = type == OCT_BF16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+  return {Dims{rows, columns}, known, transposed ? Dims{1, pitch} : Dims{pitch, 1}};
 }
 
 dnnl::matmul::primitive_desc describe(const dnnl::engine& engine, const Product& p) {
-  const Description a = matrix(p.m, p.k, p.transpose_a, p.pitch_a),
-                    b = matrix(p.k, p.n, p.transpose_b, p.pitch_b);
-  const Description d = matrix(p.m, p.n, false, p.pitch_d), bias = matrix(1, p.n, false, p.n);
+  const Description a = matrix(p.operand_type, p.m, p.k, p.transpose_a, p.pitch_a),
+                    b = matrix(p.operand_type, p.k, p.n, p.transpose_b, p.pitch_b),
+                    d = matrix(p.result_type, p.m, p.n, false, p.pitch_d),
+                    bias = matrix(OCT_F32, 1, p.n, false, p.n);
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (p.accumulate) {
@@ -76,6 +80,10 @@ std::string onednn_version() {
          std::to_string(v->patch);
 }
 
+std::string onednn_isa() {
+  return dnnl_cpu_isa2str(dnnl_get_effective_cpu_isa());
+}
+
 Matmul::Matmul(const Product& product) : product_(product) {
   const OneThread one;
   primitive_ = std::make_unique<Primitive>(product);
@@ -87,16 +95,16 @@ std::size_t Matmul::scratch_bytes() const {
 
 Matmul::Arguments::Arguments(const Matmul& matmul) : handles_(std::make_unique<Handles>(*matmul.primitive_)) {
   if (matmul.product_.bias) {
-    handles_->bias = dnnl::memory(matrix(1, matmul.product_.n, false, matmul.product_.n),
+    handles_->bias = dnnl::memory(matrix(OCT_F32, 1, matmul.product_.n, false, matmul.product_.n),
                                   matmul.primitive_->engine, nullptr);
   }
 }
 
-void Matmul::run(Arguments& arguments, const float* a, const float* b, const float* bias, float* d,
+void Matmul::run(Arguments& arguments, const void* a, const void* b, const float* bias, void* d,
                  void* scratch) const {
   Arguments::Handles& h = *arguments.handles_;
-  h.a.set_data_handle(const_cast<float*>(a));
-  h.b.set_data_handle(const_cast<float*>(b));
+  h.a.set_data_handle(const_cast<void*>(a));
+  h.b.set_data_handle(const_cast<void*>(b));
   h.d.set_data_handle(d);
   h.scratch.set_data_handle(scratch);
   if (product_.bias) h.bias.set_data_handle(const_cast<float*>(bias));
@@ -116,6 +124,9 @@ struct Matmul::Arguments::Handles {};
 std::string onednn_version() {
   return {};
 }
+std::string onednn_isa() {
+  return {};
+}
 Matmul::Matmul(const Product&) {
   throw std::runtime_error("this plugin was built without oneDNN");
 }
@@ -123,7 +134,7 @@ std::size_t Matmul::scratch_bytes() const {
   return 0;
 }
 Matmul::Arguments::Arguments(const Matmul&) {}
-void Matmul::run(Arguments&, const float*, const float*, const float*, float*, void*) const {}
+void Matmul::run(Arguments&, const void*, const void*, const float*, void*, void*) const {}
 #endif
 
 Matmul::~Matmul() = default;

@@ -67,7 +67,7 @@ std::unique_ptr<Prepared> prepare(const oct_operation& operation, FindKernel fin
   if (operation.op == OCT_GEMM && is_fp8(operation.operand[0].dtype)) {
     return std::make_unique<ScaledGemm>(operation, find, threads);
   }
-  if (operation.op == OCT_GEMM && uses_onednn(operation)) {
+  if (operation.op == OCT_GEMM && uses_onednn(operation, onednn_isa())) {
     return std::make_unique<GemmOperation>(operation, find, threads);
   }
   const Kernel kernel = find(operation);
@@ -79,8 +79,8 @@ std::unique_ptr<Prepared> prepare(const oct_operation& operation, FindKernel fin
 std::int64_t planned_workspace(const oct_operation& operation, int threads) {
   if (operation.op != OCT_GEMM) return workspace_bytes(operation, threads);
   if (is_fp8(operation.operand[0].dtype)) return ScaledGemmPlan(operation, threads).workspace;
-  if (uses_onednn(operation)) return GemmPlan(operation, threads).workspace;
-  return threads * gemm_scratch() * (operation.operand[0].dtype == OCT_F64 ? 8 : 4);
+  if (uses_onednn(operation, onednn_isa())) return GemmPlan(operation, threads).workspace;
+  return workspace_bytes(operation, threads);
 }
 
 }  // namespace octachoron::cpu

@@ -27,10 +27,19 @@ constexpr std::int64_t attention_backward_scratch(std::int64_t head_size) {
 /// Sums over flat data are made of partial sums over this many elements, whatever the number of threads.
 inline constexpr std::int64_t kSumChunk = 16384;
 
-/// The own GEMM: block of the result and depth of a packed panel.
-inline constexpr std::int64_t kGemmRows = 64, kGemmColumns = 64, kGemmDepth = 256;
-constexpr std::int64_t gemm_scratch() {
-  return (kGemmRows + kGemmColumns) * kGemmDepth + kGemmRows * kGemmColumns;
+/// The own GEMM packs both factors, a panel of this depth at a time, for parts of the result of at most this
+/// many rows and columns. Threads share the blocks of a part.
+inline constexpr std::int64_t kGemmDepth = 256, kGemmPart = 4096;
+inline constexpr std::int64_t kGemmBlockRows = 192, kGemmBlockColumns = 512;
+/// Rows and columns of a panel are rounded up to register blocks of any instruction set.
+inline constexpr std::int64_t kGemmRound = 96;
+constexpr std::int64_t gemm_panel(std::int64_t side, std::int64_t depth) {
+  return round_up(side < kGemmPart ? side : kGemmPart, kGemmRound) *
+         (depth < kGemmDepth ? depth : kGemmDepth);
+}
+/// \param convert the result is not of the arithmetic type: it is gathered in the workspace first
+constexpr std::int64_t gemm_workspace(std::int64_t m, std::int64_t n, std::int64_t k, bool convert) {
+  return gemm_panel(m, k) + gemm_panel(n, k) + (convert ? m * n : 0);
 }
 
 /// Positions per row of the fine table of the rotary embedding: angle(p) = coarse(p / step) + fine(p mod
