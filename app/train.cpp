@@ -39,9 +39,9 @@ bool refuse_singletons(int ranks) {
   const auto found = launcher();
   if (ranks > 1 || !found || found->size <= 1) return false;
   if (found->rank == 0)
-    print_error(text(
-        "MPI sees 1 rank, but ", found->size_variable, " = ", found->size,
-        " (launcher and MPI library do not fit); start with srun --mpi=pmix or with this MPI's own mpirun"));
+    print_error(text("MPI sees 1 rank, but ", found->size_variable, " = ", found->size,
+                     " (launcher and MPI library do not fit); start with this MPI's own mpirun or with "
+                     "the srun --mpi=TYPE that it was built for"));
   return true;
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # local-mpirun.sh N COMMAND...: N ranks on this machine, as root or not, more ranks than cores, loopback only.
 # For trying and testing, not for clusters: there the launcher's own settings are the right ones. What is set
-# here is for Open MPI 4 and 5 and for MPICH; what is set already wins.
+# here is for Open MPI 4 and 5 and for MPICH.
 ranks=$1
 shift
 version=$(mpirun --version 2>/dev/null)
