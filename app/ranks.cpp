@@ -21,6 +21,8 @@ class MpiRun {
   MpiRun() {
     int provided = 0;
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
+    // Errors among many requests at once: MPICH, as MPI 4 has it, reports them there, and ends all otherwise.
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
   }
   ~MpiRun() { MPI_Finalize(); }
   MpiRun(const MpiRun&) = delete;
