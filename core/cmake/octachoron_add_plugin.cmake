@@ -9,10 +9,11 @@ function(octachoron_add_plugin family name)
   target_compile_features(${target} PRIVATE cxx_std_20)
   set_target_properties(${target} PROPERTIES
     PREFIX "" OUTPUT_NAME ${family}-${name}
-    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+    CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/octachoron)
   # -fno-gnu-unique: template statics of the standard library would be exported otherwise.
-  target_compile_options(${target} PRIVATE -fno-gnu-unique)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-gnu-unique>
+    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fno-gnu-unique>)
   target_link_options(${target} PRIVATE LINKER:--exclude-libs,ALL
     LINKER:--version-script=${OCTACHORON_CMAKE_DIR}/plugin.map)
   if(NOT OCTACHORON_SANITIZE)

@@ -33,6 +33,7 @@ void expect_gradient(const Forward& f, const Operand& x, const std::vector<doubl
 constexpr std::int64_t kRows = 7, kColumns = 13;
 
 TEST(DeviceGradients, Norms) {
+  if (!computes(OCT_F64)) GTEST_SKIP() << "the device does not compute in FP64";
   Rig rig;
   for (const int kind : {0, 1}) {
     const Operand x = random(OCT_F64, kRows, kColumns, 1), weight = random(OCT_F64, 1, kColumns, 2),
@@ -65,6 +66,7 @@ TEST(DeviceGradients, Norms) {
 }
 
 TEST(DeviceGradients, Activations) {
+  if (!computes(OCT_F64)) GTEST_SKIP() << "the device does not compute in FP64";
   Rig rig;
   struct Pair {
     oct_op forward, backward;
@@ -86,6 +88,7 @@ TEST(DeviceGradients, Activations) {
 }
 
 TEST(DeviceGradients, Attention) {
+  if (!computes(OCT_F64)) GTEST_SKIP() << "the device does not compute in FP64";
   Rig rig;
   const Attributes attributes = {.i = {33, 4, 2, 6}, .f = {0.4}};
   const Operand qkv = random(OCT_F64, 66, 48, 1), dout = random(OCT_F64, 66, 24, 2);
@@ -101,6 +104,7 @@ TEST(DeviceGradients, Attention) {
 }
 
 TEST(DeviceGradients, Loss) {
+  if (!computes(OCT_F64)) GTEST_SKIP() << "the device does not compute in FP64";
   Rig rig;
   const Operand logits = random(OCT_F64, kRows, kColumns, 1),
                 targets = filled(OCT_I32, 1, kRows, {0, 3, -1, 11, 5, 5, 12});
@@ -118,6 +122,7 @@ TEST(DeviceGradients, Loss) {
 
 /// The embedding is linear: <dout, E(table)> = <E'(dout), table>.
 TEST(DeviceGradients, EmbeddingsAreAdjoint) {
+  if (!computes(OCT_F64)) GTEST_SKIP() << "the device does not compute in FP64";
   Rig rig;
   const Operand table = random(OCT_F64, 9, kColumns, 1), dout = random(OCT_F64, kRows, kColumns, 2);
   const Operand ids = filled(OCT_I32, 1, kRows, {4, 4, 0, 12, 8, 3, 4});
@@ -133,6 +138,7 @@ TEST(DeviceGradients, EmbeddingsAreAdjoint) {
 
 /// Coarser types agree with the gradients in FP64, at awkward sizes, with FP32 gradients of BF16 layers.
 TEST(DeviceGradients, NormsAndActivationsInAllTypes) {
+  if (!computes(OCT_F64)) GTEST_SKIP() << "the device does not compute in FP64";
   for (const DType type : {OCT_F32, OCT_BF16}) {
     for (const std::int64_t columns : {1, 7, 131, 300}) {
       Rig rig(3);

@@ -187,14 +187,17 @@ TEST(DeviceLanes, ErrorOfEnqueuedWorkIsPolledOnce) {
   const oct_operation description = describe(OCT_LOSS_STATISTICS, operands, {.i = {0, 4}});
   std::int32_t id = -1;
   ASSERT_EQ(t.prepare(rig.device(), &description, &id), OCT_OK);
-  float logits[4] = {}, statistics[3] = {};
-  std::int32_t target = 64;  // not an id of the vocabulary of 4
-  void* const pointers[] = {logits, &target, statistics, nullptr};
+  void* memory[3];
+  for (void*& m : memory) m = host_memory(rig, 4 * sizeof(float));
+  std::memset(memory[0], 0, 4 * sizeof(float));
+  *static_cast<std::int32_t*>(memory[1]) = 64;  // not an id of the vocabulary of 4
+  void* const pointers[] = {memory[0], memory[1], memory[2], nullptr};
   ASSERT_EQ(t.enqueue(rig.device(), id, pointers, rig.lane()), OCT_OK);
   ASSERT_EQ(t.synchronize(rig.device()), OCT_OK);
   const std::string text = rig.poll_error();
   EXPECT_NE(text.find("target 64"), std::string::npos) << text;
   EXPECT_EQ(rig.poll_error(), "");
+  for (void* m : memory) t.release(rig.device(), OCT_MEMORY_PINNED, m);
 }
 
 }  // namespace

@@ -113,20 +113,41 @@ void read_back(const std::vector<unsigned char>& bytes, Operand* o) {
   }
 }
 
-void check(oct_status status, const char* what) {
-  if (status != OCT_OK) throw std::runtime_error(std::string(what) + ": " + plugin_under_test().last_error());
-}
-
 }  // namespace
 
-const oct_plugin& plugin_under_test() {
-  const char* asked = std::getenv("OCTACHORON_DEVICE_PLUGIN");
-  const char* file = asked != nullptr ? asked : OCTACHORON_BINARY_DIR "/lib/octachoron/device-cpu.so";
+const oct_plugin& load_plugin(const char* file) {
   void* library = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) throw std::runtime_error(dlerror());
   const auto entry = reinterpret_cast<oct_plugin_entry>(dlsym(library, OCT_PLUGIN_ENTRY));
   if (entry == nullptr) throw std::runtime_error("no entry symbol");
   return *entry();
+}
+
+const oct_plugin& plugin_under_test() {
+  const char* asked = std::getenv("OCTACHORON_DEVICE_PLUGIN");
+  return load_plugin(asked != nullptr ? asked : OCTACHORON_BINARY_DIR "/lib/octachoron/device-cpu.so");
+}
+
+bool computes(DType type) {
+  const Rig rig;
+  return rig.refusal(describe(OCT_GELU, {{type, 1, 1, {}}, {type, 1, 1, {}}})).empty();
+}
+
+namespace {
+const std::vector<DType>& types() {
+  static const std::vector<DType> computed = [] {
+    std::vector<DType> types = {OCT_F32, OCT_F64, OCT_BF16};
+    std::erase_if(types, [](DType type) { return !computes(type); });
+    return types;
+  }();
+  return computed;
+}
+}  // namespace
+const DType* Types::begin() const {
+  return types().data();
+}
+const DType* Types::end() const {
+  return types().data() + types().size();
 }
 
 double rounded(DType type, double value) {
@@ -179,7 +200,8 @@ struct Rig::Memory {
   ~Memory() { rig.table().release(rig.device(), OCT_MEMORY_DEVICE, data); }
 };
 
-Rig::Rig(int threads) : table_(static_cast<const oct_device_table*>(plugin_under_test().table)) {
+Rig::Rig(int threads, const oct_plugin& plugin)
+    : plugin_(&plugin), table_(static_cast<const oct_device_table*>(plugin.table)) {
   oct_host host{};
   host.struct_size = sizeof host;
   host.size = host.local_size = 1;
@@ -191,6 +213,10 @@ Rig::Rig(int threads) : table_(static_cast<const oct_device_table*>(plugin_under
 Rig::~Rig() {
   table_->lane_destroy(device_, lane_);
   table_->destroy(device_);
+}
+
+void Rig::check(oct_status status, const char* what) const {
+  if (status != OCT_OK) throw std::runtime_error(std::string(what) + ": " + plugin_->last_error());
 }
 
 std::unique_ptr<Rig::Memory> Rig::allocate(std::size_t bytes) {
@@ -247,7 +273,7 @@ std::string Rig::refusal(const oct_operation& operation) const {
 }
 
 std::string Rig::last_error() const {
-  return plugin_under_test().last_error();
+  return plugin_->last_error();
 }
 
 std::string Rig::poll_error() {

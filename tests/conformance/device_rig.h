@@ -11,6 +11,8 @@
 
 namespace octachoron::conformance {
 
+/// The plugin in a file. \throws std::runtime_error if there is none
+const oct_plugin& load_plugin(const char* file);
 const oct_plugin& plugin_under_test();
 
 /// A matrix of an operation. `values` are rounded to the type when it is made and read back after a run.
@@ -49,7 +51,7 @@ oct_operation describe(oct_op op, const std::vector<Operand>& operands, const At
 
 class Rig {
  public:
-  explicit Rig(int threads = 2);
+  explicit Rig(int threads = 2, const oct_plugin& plugin = plugin_under_test());
   ~Rig();
   Rig(const Rig&) = delete;
 
@@ -67,7 +69,9 @@ class Rig {
 
  private:
   struct Memory;
+  void check(oct_status status, const char* what) const;
   std::unique_ptr<Memory> allocate(std::size_t bytes);
+  const oct_plugin* plugin_;
   const oct_device_table* table_;
   oct_device* device_ = nullptr;
   oct_lane* lane_ = nullptr;
@@ -78,6 +82,13 @@ double difference(const std::vector<double>& actual, const std::vector<double>& 
 /// Bound on a relative difference after one rounding of the result and FP32 or FP64 arithmetic.
 double tolerance(DType type);
 
-inline constexpr DType kTypes[] = {OCT_F32, OCT_F64, OCT_BF16};
+/// Whether the plugin under test computes in the type.
+bool computes(DType type);
+/// The types of elements to test: those of F32, F64 and BF16 that the plugin under test computes in.
+struct Types {
+  const DType* begin() const;
+  const DType* end() const;
+};
+inline constexpr Types kTypes = {};
 
 }  // namespace octachoron::conformance

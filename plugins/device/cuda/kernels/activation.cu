@@ -1,0 +1,132 @@
+/// GELU (tanh form), SwiGLU and their gradients.
+#include "plugins/device/cuda/kernels/device.cuh"
+
+namespace octachoron::cuda {
+namespace {
+
+/// The logistic function and its derivative s (1 - s), without cancellation on either side.
+struct Logistic {
+  float value, slope;
+};
+__device__ Logistic logistic(float z) {
+  const float e = expf(z < 0 ? z : -z), q = 1.f / (1.f + e);
+  return {z < 0 ? e * q : q, e * q * q};
+}
+
+/// gelu(x) = x * logistic(z(x)), since 0.5 (1 + tanh u) = logistic(2 u). Beyond +-30 the logistic is 0 or 1
+/// in every type; the limit keeps its argument finite. A NaN stays one.
+struct Gelu {
+  Logistic s;
+  float dz;
+};
+__device__ Gelu gelu_at(float x) {
+  constexpr float c = 1.5957691216057307f;  // 2 sqrt(2 / pi)
+  x = x < -30.f ? -30.f : x;
+  x = x > 30.f ? 30.f : x;
+  const float square = x * x;
+  return {logistic(c * (x + 0.044715f * square * x)), c * (1.f + 3 * 0.044715f * square)};
+}
+
+template <class T>
+struct GeluForward {
+  Rows<const T> x;
+  Rows<T> y;
+  __device__ void operator()(std::int64_t row, std::int64_t column, int n) const {
+    float v[kChunk];
+    x.load(row, column, n, v);
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) v[i] *= gelu_at(v[i]).s.value;
+    y.save(row, column, n, v);
+  }
+};
+
+template <class T>
+struct GeluBackward {
+  Rows<const T> x, dy;
+  Rows<T> dx;
+  __device__ void operator()(std::int64_t row, std::int64_t column, int n) const {
+    float v[kChunk], d[kChunk];
+    x.load(row, column, n, v);
+    dy.load(row, column, n, d);
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) {
+      const Gelu g = gelu_at(v[i]);
+      d[i] *= g.s.value + v[i] * g.s.slope * g.dz;
+    }
+    dx.save(row, column, n, d);
+  }
+};
+
+template <class T>
+struct SwigluForward {
+  Rows<const T> gate, up;
+  Rows<T> y;
+  __device__ void operator()(std::int64_t row, std::int64_t column, int n) const {
+    float g[kChunk], u[kChunk];
+    gate.load(row, column, n, g);
+    up.load(row, column, n, u);
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) g[i] = g[i] * logistic(g[i]).value * u[i];
+    y.save(row, column, n, g);
+  }
+};
+
+template <class T>
+struct SwigluBackward {
+  Rows<const T> gate, up, dy;
+  Rows<T> dgate, dup;
+  __device__ void operator()(std::int64_t row, std::int64_t column, int n) const {
+    float g[kChunk], u[kChunk], d[kChunk];
+    gate.load(row, column, n, g);
+    up.load(row, column, n, u);
+    dy.load(row, column, n, d);
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) {
+      const Logistic s = logistic(g[i]);
+      u[i] = d[i] * u[i] * (s.value + g[i] * s.slope);
+      d[i] = d[i] * g[i] * s.value;
+    }
+    dgate.save(row, column, n, u);
+    dup.save(row, column, n, d);
+  }
+};
+
+}  // namespace
+
+void gelu(const Call& call) {
+  const oct_matrix& m = call.operation.operand[0];
+  by_type(call, 0, [&](auto tag) {
+    using T = decltype(tag);
+    map(call, m.rows, m.columns, GeluForward<T>{rows<const T>(call, 0), rows<T>(call, 1)});
+  });
+}
+
+void gelu_backward(const Call& call) {
+  const oct_matrix& m = call.operation.operand[0];
+  by_type(call, 0, [&](auto tag) {
+    using T = decltype(tag);
+    map(call, m.rows, m.columns,
+        GeluBackward<T>{rows<const T>(call, 0), rows<const T>(call, 1), rows<T>(call, 2)});
+  });
+}
+
+void swiglu(const Call& call) {
+  const oct_matrix& m = call.operation.operand[1];
+  by_type(call, 0, [&](auto tag) {
+    using T = decltype(tag);
+    map(call, m.rows, m.columns,
+        SwigluForward<T>{rows<const T>(call, 0), rows<const T>(call, 0, m.columns), rows<T>(call, 1)});
+  });
+}
+
+void swiglu_backward(const Call& call) {
+  const oct_matrix& m = call.operation.operand[1];
+  by_type(call, 0, [&](auto tag) {
+    using T = decltype(tag);
+    map(call, m.rows, m.columns,
+        SwigluBackward<T>{rows<const T>(call, 0), rows<const T>(call, 0, m.columns), rows<const T>(call, 1),
+                          rows<T>(call, 2), rows<T>(call, 2, m.columns)});
+  });
+}
+
+}  // namespace octachoron::cuda

@@ -1,0 +1,76 @@
+#include "plugins/device/cuda/machine.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "core/plugin/export.h"
+#include "plugins/device/cuda/kernels/kernels.h"
+#include "plugins/device/cuda/runtime.h"
+
+namespace octachoron::cuda {
+namespace {
+
+/// The same SXM chips; PCIe and NVL cards are slower and have names of their own.
+bool is_hopper_sxm(const char* name) {
+  for (const char* known : {"NVIDIA H200", "NVIDIA H100 80GB HBM3"})
+    if (std::strcmp(name, known) == 0) return true;
+  return false;
+}
+
+}  // namespace
+
+int choose_device(const oct_host& host) {
+  // Read when the context is made. Streams beyond this number share queues, where one that waits for a flag
+  // would hold up another.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess || count == 0) {
+    (void)cudaGetLastError();
+    throw plugin::Failure(OCT_DEVICE_ERROR,
+                          std::string("no NVIDIA GPU can be used (") +
+                              (status != cudaSuccess ? cudaGetErrorString(status) : "none is visible") +
+                              "); look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use another device");
+  }
+  // One visible GPU: the launcher gave each rank its own, or all are meant to share it.
+  const int index = count == 1 ? 0 : host.local_rank;
+  if (index >= count) {
+    throw plugin::Failure(OCT_DEVICE_ERROR,
+                          std::to_string(host.local_size) + " ranks of this node see " +
+                              std::to_string(count) +
+                              " GPUs (each rank takes one); start at most one rank for each");
+  }
+  check(cudaSetDevice(index), "taking a GPU");
+  try {
+    write_time(nullptr, nullptr, true);
+  } catch (const plugin::Failure&) {
+    cudaDeviceProp p;
+    check(cudaGetDeviceProperties(&p, index), "asking a GPU");
+    throw plugin::Failure(OCT_DEVICE_ERROR,
+                          std::string("the ") + p.name + " (sm_" + std::to_string(p.major) +
+                              std::to_string(p.minor) +
+                              ") is not among the GPUs that this plugin was built for; build it with "
+                              "OCTACHORON_CUDA_ARCHITECTURES set to it");
+  }
+  return index;
+}
+
+oct_device_properties device_properties(int device) {
+  cudaDeviceProp p;
+  check(cudaGetDeviceProperties(&p, device), "asking a GPU");
+  oct_device_properties out{};
+  std::snprintf(out.description, sizeof out.description, "%.60s, %d processors, sm_%d%d", p.name,
+                p.multiProcessorCount, p.major, p.minor);
+  out.memory_bytes = std::int64_t(p.totalGlobalMem);
+  out.has_graphs = 1;
+  if (is_hopper_sxm(p.name)) {
+    out.peak_flops[OCT_F32] = 67e12;
+    out.peak_flops[OCT_BF16] = out.peak_flops[OCT_F16] = 989e12;
+    out.peak_flops[OCT_E4M3] = out.peak_flops[OCT_E5M2] = 1979e12;
+  }
+  return out;
+}
+
+}  // namespace octachoron::cuda
