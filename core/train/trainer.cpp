@@ -45,19 +45,20 @@ class Run {
         passes_(describe_passes(*data_, state_.samples,
                                 std::max<std::int64_t>(0, parameters.run.steps - state_.step), parameters.batch.global,
                                 parameters.data.repeat)),
-        backend_(parameters, world),
-        session_(parameters, world, backend_) {
-    for (Executor* executor : {&session_.training(), &session_.validation()})
+        backend_(parameters, world) {
+    probe_output();
+    session_ = std::make_unique<TrainingSession>(parameters, world, backend_);  // the first large allocation
+    for (Executor* executor : {&session_->training(), &session_->validation()})
       executor->set_watchdog([this](const std::string& waits, double s) { warn_of_waiting(waits, s); }, kPatience_s);
   }
 
   ExitStatus run() {
     print_start();
-    start_ = load_starting_point(start_, parameters_, world_, session_);
+    start_ = load_starting_point(start_, parameters_, world_, *session_);
     state_ = start_.state;
     for (const auto* lines : {&start_.notes, &start_.lines})
       for (const std::string& line : *lines) say(line);
-    prepare_output();
+    open_metrics();
     if (state_.step > 0 && state_.step >= parameters_.run.steps)
       say("nothing to do: run.steps = ", parameters_.run.steps, ", step ", state_.step, " is done");
     int skipped_in_a_row = 0;
@@ -102,9 +103,17 @@ class Run {
          "); wait on, or end the job if a rank is gone");
   }
 
-  void prepare_output() {
+  // A run that could not save is refused before it takes memory, and one that is refused leaves no folder.
+  void probe_output() const {
     probe_directory(world_.comm(), parameters_.run.output);
     probe_directory(world_.comm(), parameters_.checkpoint.directory);
+    together(world_, [&] {
+      if (world_.rank() == 0) probe_metrics(parameters_.run.output);
+      return true;
+    });
+  }
+
+  void open_metrics() {
     metrics_ = together(world_, [&] {
       return world_.rank() == 0 ? std::make_unique<MetricsFile>(parameters_.run.output, state_.step)
                                 : nullptr;
@@ -117,7 +126,7 @@ class Run {
         to_string(grid_));
     say("effective parameters:\n", format_parameters(parameters_));
     say("ranks:\n", rank_map(grid_, hosts), backend_.describe(), "threads a rank: ", backend_.threads());
-    const RankPrograms& programs = session_.programs();
+    const RankPrograms& programs = session_->programs();
     const Recipe& recipe = backend_.recipe();
     say("model: ", programs.set.global_elements(), " parameters, ", programs.set.local_elements(),
         " of them on a TP rank");
@@ -137,7 +146,7 @@ class Run {
     const std::int64_t step = state_.step + 1;
     const double rate = learning_rate(parameters_.optimizer, step);
     const StepResult result =
-        options_.check ? checked_step(rate) : session_.step(batch_, rate, state_.next_update());
+        options_.check ? checked_step(rate) : session_->step(batch_, rate, state_.next_update());
     const double seconds = since(begin);
     policy_.note_step(seconds);
     finite_ = result.finite;
@@ -158,7 +167,7 @@ class Run {
     metrics.step_ms = seconds * 1e3;
     const double tokens = double(parameters_.batch.global * model.sequence);
     metrics.tokens_per_s = tokens / seconds;
-    const std::int64_t matrices = matrix_weights(session_.programs().set, model.tie_embeddings);
+    const std::int64_t matrices = matrix_weights(session_->programs().set, model.tie_embeddings);
     metrics.model_tflops_per_device =
         training_flops_per_token(matrices, model.layers, model.sequence, model.heads * model.head_dim) *
         tokens / seconds / double(grid_.size()) / 1e12;
@@ -167,7 +176,7 @@ class Run {
 
   StepResult checked_step(double rate) {
     StepResult result;
-    agree_on_origin(session_.step_checked(batch_, rate, state_.next_update(), result));
+    agree_on_origin(session_->step_checked(batch_, rate, state_.next_update(), result));
     return result;
   }
 
@@ -177,7 +186,7 @@ class Run {
          "); nothing is to be done, weights and moments keep their values");
     if (options_.check) return;
     StepResult again;
-    agree_on_origin(session_.step_checked(batch_, rate, state_.next_update(), again));
+    agree_on_origin(session_->step_checked(batch_, rate, state_.next_update(), again));
     ensure(!again.finite, "step ", state_.step + 1, " was not finite, but is when run again: the device is not reliable");
   }
 
@@ -204,7 +213,7 @@ class Run {
     for (std::int64_t b = 0; b < batches; ++b) {
       if (b > 0 && policy_.stop_asked()) return true;
       validation_batch(*validation_, shape_, b, batch_);
-      loss += session_.validate(batch_) * double(batch_.global_valid_targets);
+      loss += session_->validate(batch_) * double(batch_.global_valid_targets);
       tokens += double(batch_.global_valid_targets);
     }
     metrics.validation_loss = loss / tokens;
@@ -234,8 +243,7 @@ class Run {
     char file[32];
     std::snprintf(file, sizeof file, "/step-%08lld.h5", static_cast<long long>(state_.step));
     try {
-      probe_directory(world_.comm(), folder);
-      save_tensors(world_.comm(), folder + file, header_of(state_, parameters_), session_.gradients());
+      save_tensors(world_.comm(), folder + file, header_of(state_, parameters_), session_->gradients());
     } catch (const Error& error) {
       if (error.status() != ExitStatus::data) throw;
       warn(error.what());
@@ -248,7 +256,7 @@ class Run {
       std::string warnings;
       const std::string path =
           save_checkpoint(world_.comm(), parameters_.checkpoint.directory, header_of(state_, parameters_),
-                          session_.state(), parameters_.checkpoint.keep, &warnings);
+                          session_->state(), parameters_.checkpoint.keep, &warnings);
       policy_.note_save(world_.maximum(since(begin)));
       std::istringstream lines(warnings);
       for (std::string line; std::getline(lines, line);) warn(line);
@@ -282,7 +290,7 @@ class Run {
   RunState state_;
   std::string passes_;
   Backend backend_;
-  TrainingSession session_;
+  std::unique_ptr<TrainingSession> session_;
   std::unique_ptr<MetricsFile> metrics_;
   std::string metrics_problem_;  // of the last line
   RankBatch batch_;
