@@ -27,8 +27,7 @@ struct Origin {
 class TrainingSession {
  public:
   /// Builds, plans, allocates and binds. Collective over the grid. \param parameters must outlive the session
-  /// \throws Error(usage) on all ranks, before anything is allocated, where they have other programs or
-  /// parameters than each other
+  /// \throws Error(usage) on all ranks, before anything is allocated, where they have other programs than each other
   TrainingSession(const Parameters& parameters, const World& world, Backend& backend);
 
   const RankPrograms& programs() const { return programs_; }

@@ -12,6 +12,7 @@
 #include "core/data/sample_order.h"
 #include "core/parallel/together.h"
 #include "core/report/tables.h"
+#include "core/train/agreed_programs.h"
 #include "core/train/learning_rate.h"
 #include "core/train/run_state.h"
 #include "core/train/stop_policy.h"
@@ -46,6 +47,7 @@ class Run {
                                 std::max<std::int64_t>(0, parameters.run.steps - state_.step), parameters.batch.global,
                                 parameters.data.repeat)),
         backend_(parameters, world) {
+    agree_on_data(*data_, validation_.get(), world);
     probe_output();
     session_ = std::make_unique<TrainingSession>(parameters, world, backend_);  // the first large allocation
     for (Executor* executor : {&session_->training(), &session_->validation()})
@@ -301,6 +303,7 @@ class Run {
 }  // namespace
 
 ExitStatus train(const Parameters& parameters, const World& world, const RunOptions& options) {
+  agree_on_parameters(parameters, options.check, world);
   auto run = std::make_unique<Run>(parameters, world, options);
   try {
     return run->run();
