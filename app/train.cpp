@@ -42,6 +42,8 @@ bool refuse_singletons(int ranks) {
     print_error(text(
         "MPI sees 1 rank, but ", found->size_variable, " = ", found->size,
         " (launcher and MPI library do not fit); start with srun --mpi=pmix or with this MPI's own mpirun"));
+  else
+    let_first_rank_speak();
   return true;
 }
 
