@@ -31,8 +31,8 @@ void probe_metrics(const std::string& folder);
 
 class MetricsFile {
  public:
-  /// Makes folder and file where missing. Lines after `resumed_step` move to metrics.<n>.jsonl, n the first free number, and so does what a killed
-  /// run left of a line. \throws Error(data)
+  /// Makes folder and file where missing. Lines after `resumed_step` move to metrics.<n>.jsonl, n the first free
+  /// number, and so does what a killed run left of a line. \throws Error(data)
   MetricsFile(const std::string& folder, std::int64_t resumed_step);
   ~MetricsFile();
   MetricsFile(const MetricsFile&) = delete;
