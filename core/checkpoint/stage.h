@@ -8,7 +8,7 @@
 
 namespace octachoron {
 
-inline constexpr std::int64_t kPartElements = std::int64_t(1) << 24;  ///< 64 MiB of F32 a rank and round
+inline constexpr std::int64_t kPartElements = std::int64_t(1) << 24;  ///< 64 MiB of F32
 
 /// The ranges cut into ranges of at most `limit` elements.
 /// \throws Error(internal) if they are not ascending or have another type than `stored` allows

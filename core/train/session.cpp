@@ -142,6 +142,7 @@ StepResult TrainingSession::read_result(const Executor& executor) const {
 
 StepResult TrainingSession::step(const RankBatch& batch, double learning_rate, std::int64_t step) {
   const int calibrations = calibrate_if_due(batch);
+  scales_before_ = precision_->copy();
   load_inputs(*training_, batch, learning_rate, step);
   training_->run();
   precision_->apply(recipe_, step);
@@ -176,7 +177,25 @@ double TrainingSession::validate(const RankBatch& batch) {
 
 Origin TrainingSession::step_checked(const RankBatch& batch, double learning_rate, std::int64_t step,
                                      StepResult& result) {
-  result.calibrations = calibrate_if_due(batch);
+  const int calibrations = calibrate_if_due(batch);
+  scales_before_ = precision_->copy();
+  const Origin first = run_checked(batch, learning_rate, step, result);
+  precision_->apply(recipe_, step);
+  result.calibrations = calibrations;
+  return first;
+}
+
+Origin TrainingSession::repeat_checked(const RankBatch& batch, double learning_rate, std::int64_t step,
+                                       StepResult& result) {
+  const std::vector<float> after = precision_->copy();
+  precision_->restore(scales_before_);
+  const Origin first = run_checked(batch, learning_rate, step, result);
+  precision_->restore(after);
+  return first;
+}
+
+Origin TrainingSession::run_checked(const RankBatch& batch, double learning_rate, std::int64_t step,
+                                    StepResult& result) {
   load_inputs(*training_, batch, learning_rate, step);
   Origin first;
   std::int64_t place = 0;
@@ -185,10 +204,7 @@ Origin TrainingSession::step_checked(const RankBatch& batch, double learning_rat
     ++place;
   });
   if (first.what.empty()) first.place = -1;
-  precision_->apply(recipe_, step);
-  const int calibrations = result.calibrations;
   result = read_result(*training_);
-  result.calibrations = calibrations;
   return first;
 }
 

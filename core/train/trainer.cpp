@@ -13,6 +13,7 @@
 #include "core/data/sample_order.h"
 #include "core/parallel/together.h"
 #include "core/report/tables.h"
+#include "core/train/agreed_programs.h"
 #include "core/train/evaluate.h"
 #include "core/train/learning_rate.h"
 #include "core/train/run_state.h"
@@ -47,19 +48,21 @@ class Run {
         passes_(describe_passes(*data_, state_.samples,
                                 std::max<std::int64_t>(0, parameters.run.steps - state_.step), parameters.batch.global,
                                 parameters.data.repeat)),
-        backend_(parameters, world),
-        session_(parameters, world, backend_) {
-    for (Executor* executor : {&session_.training(), &session_.validation()})
+        backend_(parameters, world) {
+    agree_on_data(*data_, validation_.get(), world);
+    probe_output();
+    session_ = std::make_unique<TrainingSession>(parameters, world, backend_);  // the first large allocation
+    for (Executor* executor : {&session_->training(), &session_->validation()})
       executor->set_watchdog([this](const std::string& waits, double s) { warn_of_waiting(waits, s); }, kPatience_s);
   }
 
   ExitStatus run() {
     print_start();
-    start_ = load_starting_point(start_, parameters_, world_, session_);
+    start_ = load_starting_point(start_, parameters_, world_, *session_);
     state_ = start_.state;
     for (const auto* lines : {&start_.notes, &start_.lines})
       for (const std::string& line : *lines) say(line);
-    prepare_output();
+    open_metrics();
     if (state_.step > 0 && state_.step >= parameters_.run.steps)
       say("nothing to do: run.steps = ", parameters_.run.steps, ", step ", state_.step, " is done");
     int skipped_in_a_row = 0;
@@ -104,9 +107,17 @@ class Run {
          "); wait on, or end the job if a rank is gone");
   }
 
-  void prepare_output() {
+  // A run that could not save is refused before it takes memory, and one that is refused leaves no folder.
+  void probe_output() const {
     probe_directory(world_.comm(), parameters_.run.output);
     probe_directory(world_.comm(), parameters_.checkpoint.directory);
+    together(world_, [&] {
+      if (world_.rank() == 0) probe_metrics(parameters_.run.output);
+      return true;
+    });
+  }
+
+  void open_metrics() {
     metrics_ = together(world_, [&] {
       return world_.rank() == 0 ? std::make_unique<MetricsFile>(parameters_.run.output, state_.step)
                                 : nullptr;
@@ -119,7 +130,7 @@ class Run {
         to_string(grid_));
     say("effective parameters:\n", format_parameters(parameters_));
     say("ranks:\n", rank_map(grid_, hosts), backend_.describe(), "threads a rank: ", backend_.threads());
-    const RankPrograms& programs = session_.programs();
+    const RankPrograms& programs = session_->programs();
     const Recipe& recipe = backend_.recipe();
     say("model: ", programs.set.global_elements(), " parameters, ", programs.set.local_elements(),
         " of them on a TP rank");
@@ -139,7 +150,7 @@ class Run {
     const std::int64_t step = state_.step + 1;
     const double rate = learning_rate(parameters_.optimizer, step);
     const StepResult result =
-        options_.check ? checked_step(rate) : session_.step(batch_, rate, state_.next_update());
+        options_.check ? checked_step(rate) : session_->step(batch_, rate, state_.next_update());
     const double seconds = since(begin);
     policy_.note_step(seconds);
     finite_ = result.finite;
@@ -161,11 +172,11 @@ class Run {
     metrics.loss = batch_.global_valid_targets > 0 ? result.loss : std::numeric_limits<double>::quiet_NaN();
     metrics.grad_norm = result.grad_norm, metrics.learning_rate = rate;
     metrics.step_ms = seconds * 1e3;
-    if (!session_.precision().empty()) metrics.precision = total(session_.precision_records());
+    if (!session_->precision().empty()) metrics.precision = total(session_->precision_records());
     metrics.calibrated = result.calibrations;
     const double tokens = double(parameters_.batch.global * model.sequence);
     metrics.tokens_per_s = tokens / seconds;
-    const std::int64_t matrices = matrix_weights(session_.programs().set, model.tie_embeddings);
+    const std::int64_t matrices = matrix_weights(session_->programs().set, model.tie_embeddings);
     metrics.model_tflops_per_device =
         training_flops_per_token(matrices, model.layers, model.sequence, model.heads * model.head_dim) *
         tokens / seconds / double(grid_.size()) / 1e12;
@@ -174,7 +185,7 @@ class Run {
 
   StepResult checked_step(double rate) {
     StepResult result;
-    agree_on_origin(session_.step_checked(batch_, rate, state_.next_update(), result));
+    agree_on_origin(session_->step_checked(batch_, rate, state_.next_update(), result));
     return result;
   }
 
@@ -184,7 +195,7 @@ class Run {
          "); nothing is to be done, weights and moments keep their values");
     if (options_.check) return;
     StepResult again;
-    agree_on_origin(session_.step_checked(batch_, rate, state_.next_update(), again));
+    agree_on_origin(session_->repeat_checked(batch_, rate, state_.next_update(), again));
     ensure(!again.finite, "step ", state_.step + 1, " was not finite, but is when run again: the device is not reliable");
   }
 
@@ -212,7 +223,7 @@ class Run {
     const DataParameters& data = parameters_.data;
     if (!validation_ || data.validate_every == 0) return false;
     if (state_.step % data.validate_every != 0 && state_.step != parameters_.run.steps) return false;
-    const Evaluation evaluation = evaluate_batches(session_, *validation_, shape_, data.validate_batches,
+    const Evaluation evaluation = evaluate_batches(*session_, *validation_, shape_, data.validate_batches,
                                                    [this] { return policy_.stop_asked(); });
     if (!evaluation.stopped) metrics.validation_loss = evaluation.loss;
     return evaluation.stopped;
@@ -241,8 +252,7 @@ class Run {
     char file[32];
     std::snprintf(file, sizeof file, "/step-%08lld.h5", static_cast<long long>(state_.step));
     try {
-      probe_directory(world_.comm(), folder);
-      save_tensors(world_.comm(), folder + file, header_of(state_, parameters_), session_.gradients());
+      save_tensors(world_.comm(), folder + file, header_of(state_, parameters_), session_->gradients());
     } catch (const Error& error) {
       if (error.status() != ExitStatus::data) throw;
       warn(error.what());
@@ -255,7 +265,7 @@ class Run {
       std::string warnings;
       const std::string path =
           save_checkpoint(world_.comm(), parameters_.checkpoint.directory, header_of(state_, parameters_),
-                          session_.state(), parameters_.checkpoint.keep, &warnings);
+                          session_->state(), parameters_.checkpoint.keep, &warnings);
       policy_.note_save(world_.maximum(since(begin)));
       std::istringstream lines(warnings);
       for (std::string line; std::getline(lines, line);) warn(line);
@@ -289,7 +299,7 @@ class Run {
   RunState state_;
   std::string passes_;
   Backend backend_;
-  TrainingSession session_;
+  std::unique_ptr<TrainingSession> session_;
   std::unique_ptr<MetricsFile> metrics_;
   std::string metrics_problem_;  // of the last line
   RankBatch batch_;
@@ -300,6 +310,7 @@ class Run {
 }  // namespace
 
 ExitStatus train(const Parameters& parameters, const World& world, const RunOptions& options) {
+  agree_on_parameters(parameters, options.check, world);
   auto run = std::make_unique<Run>(parameters, world, options);
   try {
     return run->run();
