@@ -1,5 +1,6 @@
 #pragma once
 /// From owned ranges to what stands in the file, in parts of bounded size.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -8,7 +9,13 @@
 
 namespace octachoron {
 
-inline constexpr std::int64_t kPartElements = std::int64_t(1) << 24;  ///< 64 MiB of F32 a rank and round
+inline constexpr std::int64_t kPartElements = std::int64_t(1) << 22;     ///< 16 MiB of F32 a rank and round
+inline constexpr std::int64_t kCollectiveBytes = std::int64_t(8) << 20;  ///< what MPI-IO is told to gather in
+
+/// Memory that a save needs on a rank whose largest range has that many elements: a part and MPI-IO's buffer.
+constexpr std::int64_t save_bytes(std::int64_t largest_elements) {
+  return std::min(4 * largest_elements, 4 * kPartElements) + std::min(4 * largest_elements, kCollectiveBytes);
+}
 
 /// The ranges cut into ranges of at most `limit` elements.
 /// \throws Error(internal) if they are not ascending or have another type than `stored` allows

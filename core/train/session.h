@@ -37,6 +37,7 @@ class TrainingSession {
   Executor& validation() { return *validation_; }
   Arena& arena() { return arena_; }
   GroupTable& groups() { return groups_; }
+  std::int64_t libraries_bytes() const { return libraries_bytes_; }  ///< resident before the arena was allocated
 
   /// Masters from the seed (contract 1.1), moments zero.
   void initialise();
@@ -66,6 +67,7 @@ class TrainingSession {
   RankPrograms programs_;
   GroupTable groups_;
   LaneSet lanes_;
+  std::int64_t libraries_bytes_;
   Arena arena_;
   std::unique_ptr<Executor> training_, validation_;
 };
