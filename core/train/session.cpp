@@ -8,6 +8,7 @@
 #include "core/checkpoint/load.h"
 #include "core/model/parameter_buffers.h"
 #include "core/numerics/random.h"
+#include "core/report/process_memory.h"
 #include "core/train/agreed_programs.h"
 
 namespace octachoron {
@@ -70,6 +71,7 @@ TrainingSession::TrainingSession(const Parameters& parameters, const World& worl
       programs_(agreed_programs(parameters, {grid_, &backend.device(), &backend.recipe()}, world)),
       groups_(backend.communicator(), grid_, world.rank()),
       lanes_(backend.device()),
+      libraries_bytes_(resident_bytes()),
       arena_(backend.device(), programs_.arena_bytes(), programs_.host_bytes()) {
   ensure(device_.properties().is_host,
          "state on devices with memory of their own is not available in this version");

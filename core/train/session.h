@@ -44,6 +44,7 @@ class TrainingSession {
   std::vector<PrecisionRecord> precision_records() const { return precision_->records(*training_); }
   Arena& arena() { return arena_; }
   GroupTable& groups() { return groups_; }
+  std::int64_t libraries_bytes() const { return libraries_bytes_; }  ///< resident before the arena was allocated
 
   /// Masters from the seed (contract 1.1), moments zero, histories empty but for those of weights. Collective.
   void initialise();
@@ -86,6 +87,7 @@ class TrainingSession {
   RankPrograms programs_;
   GroupTable groups_;
   LaneSet lanes_;
+  std::int64_t libraries_bytes_;
   Arena arena_;
   std::unique_ptr<Executor> training_, validation_, calibration_;
   std::unique_ptr<PrecisionState> precision_;

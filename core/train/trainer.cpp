@@ -9,6 +9,7 @@
 
 #include "core/base/version.h"
 #include "core/checkpoint/save.h"
+#include "core/checkpoint/stage.h"
 #include "core/config/parameter_file.h"
 #include "core/data/sample_order.h"
 #include "core/parallel/together.h"
@@ -83,6 +84,11 @@ class Run {
     return save() ? ExitStatus::done : ExitStatus::data;
   }
 
+  void report_memory() const {
+    const std::int64_t most = world_.maximum(peak_resident_bytes());
+    say("memory of a rank, measured: ", size_text(double(most)), " at the peak of its process");
+  }
+
   void abandon() { backend_.communicator().abort(); }
 
  private:
@@ -139,7 +145,9 @@ class Run {
         "; never in FP8: embedding, norms, softmax, attention core, residual stream and loss (statistics in ",
         name(recipe.storage(OCT_STORAGE_STATISTIC)), "), gradients and their reductions in ",
         name(recipe.storage(OCT_STORAGE_GRADIENT)), ", masters and moments in ", name(recipe.storage(OCT_STORAGE_MASTER)));
-    say("memory of a rank, planned:\n", memory_text(programs.training.plan, programs.arena_bytes()));
+    say("memory of a rank, planned:\n",
+        memory_text(programs.training.plan, programs.arena_bytes(),
+                    process_memory(programs, session_->libraries_bytes(), save_bytes)));
     say("training data: ", data_->describe(), "; ", passes_);
     if (validation_) say("validation data: ", validation_->describe());
   }
@@ -313,7 +321,9 @@ ExitStatus train(const Parameters& parameters, const World& world, const RunOpti
   agree_on_parameters(parameters, options.check, world);
   auto run = std::make_unique<Run>(parameters, world, options);
   try {
-    return run->run();
+    const ExitStatus status = run->run();
+    run->report_memory();
+    return status;
   } catch (...) {
     // Transfers to and from peers may still be in flight: they are ended, and what they point to stays until the process
     // ends, which is next.
