@@ -114,21 +114,35 @@ Given given_options(const CommandSpec& spec, const po::parsed_options& parsed) {
   return given;
 }
 
-int parse_ranks(const std::string& value) {
-  const auto ranks = parse_integer(value);
-  if (!ranks || *ranks < 1 || *ranks > std::numeric_limits<int>::max())
-    fail(ExitStatus::usage, "--ranks '", value, "' is no number of ranks (legal: 1 .. ",
-         std::numeric_limits<int>::max(), "); write --ranks 4, for example");
-  return int(*ranks);
+std::int64_t parse_number(const std::string& name, const std::string& value, std::int64_t least, std::int64_t most) {
+  const auto number = parse_integer(value);
+  if (!number || *number < least || *number > most)
+    fail(ExitStatus::usage, "--", name, " '", value, "' is no such number (legal: ", least, " .. ", most,
+         "); write --", name, " ", std::max<std::int64_t>(least, 4), ", for example");
+  return *number;
+}
+
+std::string parse_from(const std::string& value) {
+  const std::vector<std::string> legal = {"auto", "text", "u16", "u32", "ids"};
+  if (std::find(legal.begin(), legal.end(), value) == legal.end())
+    fail(ExitStatus::usage, "--from ", value, " is no format of an input (there are ", join(legal, ", "),
+         "); did you mean ", nearest_name(value, legal), "?");
+  return value;
 }
 
 void take_options(CommandLine& line, const Given& given) {
   for (const auto& [name, value] : given) {
     if (name == "set") line.overrides.push_back(value);
     if (name == "check") line.check = true;
-    if (name == "ranks") line.ranks = parse_ranks(value);
+    if (name == "ranks") line.ranks = int(parse_number(name, value, 1, std::numeric_limits<int>::max()));
     if (name == "json") line.json = value;
     if (name == "output") line.output = value;
+    if (name == "from") line.from = parse_from(value);
+    if (name == "vocab") line.vocab = parse_number(name, value, 2, 1 << 24);
+    if (name == "separator") line.separator = parse_number(name, value, 0, (1 << 24) - 1);
+    if (name == "sequence") line.sequence = parse_number(name, value, 1, 1 << 20);
+    if (name == "data") line.data = value;
+    if (name == "batches") line.batches = parse_number(name, value, 0, std::numeric_limits<std::int64_t>::max());
   }
 }
 

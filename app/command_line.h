@@ -1,5 +1,6 @@
 #pragma once
 /// The command line as plain data. Pure: opens no file, prints nothing unless asked to.
+#include <cstdint>
 #include <iosfwd>
 #include <optional>
 #include <string>
@@ -16,8 +17,14 @@ struct CommandLine {
   std::vector<std::string> overrides;   ///< each --set, as it stands
   bool check = false;                   ///< train
   int ranks = 0;                        ///< plan; 0: not given
-  std::string json;                     ///< plan; empty: not given
+  std::string json;                     ///< plan, evaluate; empty: not given
   std::string output;                   ///< data import, never empty there
+  std::string from = "auto";            ///< data import
+  std::int64_t vocab = 0;               ///< data import; 0: not given
+  std::int64_t separator = -1;          ///< data import; -1: not given
+  std::int64_t sequence = 0;            ///< data info; 0: not given
+  std::string data;                     ///< evaluate; empty: not given
+  std::int64_t batches = -1;            ///< evaluate; -1: not given
   bool help = false, version = false;   ///< asked for: nothing else need be complete
 };
 

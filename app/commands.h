@@ -6,10 +6,11 @@
 namespace octachoron {
 
 /// The parameter file with the command line's overrides, complete and checked against `ranks` (0: not
-/// checked).
+/// checked). Looks at the data files for their vocabulary; `plan` does without files that are not there.
 Parameters read_parameters(const CommandLine& line, int ranks);
 
 ExitStatus run_train(const CommandLine& line);
+ExitStatus run_evaluate(const CommandLine& line);
 ExitStatus run_plan(const CommandLine& line);
 ExitStatus run_doctor();
 

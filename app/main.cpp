@@ -8,7 +8,8 @@
 #include "app/launcher.h"
 #include "app/stop_signal.h"
 #include "core/checkpoint/inspect.h"
-#include "core/data/data_files.h"
+#include "core/data/data_info.h"
+#include "core/data/import.h"
 
 namespace octachoron {
 namespace {
@@ -33,10 +34,12 @@ ExitStatus verify(const std::vector<std::string>& files) {
 ExitStatus run(const CommandLine& line) {
   const auto& arguments = line.positional;
   if (line.command == "train") return run_train(line);
+  if (line.command == "evaluate") return run_evaluate(line);
   if (line.command == "plan") return run_plan(line);
   if (line.command == "doctor") return run_doctor();
-  if (line.command == "data info") return print(data_info(arguments, "auto", 0));
-  if (line.command == "data import") return print(import_data(arguments, "auto", line.output));
+  if (line.command == "data info") return print(data_info(arguments, "auto", line.sequence));
+  if (line.command == "data import")
+    return print(import_data(arguments, {line.from, line.vocab, line.separator, line.output}));
   if (line.command == "checkpoint list") return print(list_checkpoints(arguments.front()));
   if (line.command == "checkpoint show") return print(show_checkpoint(arguments.front()));
   if (line.command == "checkpoint verify") return verify(arguments);

@@ -1,6 +1,7 @@
 #include "app/stop_signal.h"
 
 #include <csignal>
+#include <initializer_list>
 
 namespace octachoron {
 

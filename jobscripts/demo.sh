@@ -20,14 +20,14 @@ title "data: the King James Bible, its last twentieth for validation"
 mkdir -p $data
 if ! text=$(bible -f gen1:1-rev22:21 </dev/null); then
   echo "octachoron: there is no text to train on (the program 'bible' of package bible-kjv is missing);" \
-    "put any two texts at $data/train.txt and $data/validation.txt and run mpirun as README.md says" >&2
+    "name any two texts in data.train and data.validation of inputs/demo.ini and run mpirun as README.md says" >&2
   exit 3
 fi
 lines=$(wc -l <<<"$text")
 head -n $((lines * 19 / 20)) <<<"$text" >$data/begin.txt
 tail -n +$((lines * 19 / 20 + 1)) <<<"$text" >$data/end.txt
-$octachoron data import $data/begin.txt --output $data/train.txt
-$octachoron data import $data/end.txt --output $data/validation.txt
+$octachoron data import $data/begin.txt --output $data/train.h5
+$octachoron data import $data/end.txt --output $data/validation.h5
 rm $data/begin.txt $data/end.txt
 
 if [ -d $run/checkpoints ]; then

@@ -1,12 +1,18 @@
 #!/usr/bin/env bash
 # Installs what Octachoron is built, tested and tried with, on Debian and Ubuntu. Asks dpkg first: where
 # everything is there it is done at once, without the network and without root. Elsewhere it says what is needed.
+# Where MPICH is installed for development and Open MPI is not, it stays so: --mpich begins that.
 set -euo pipefail
+
+is_installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+mpi=(libopenmpi-dev openmpi-bin libhdf5-openmpi-dev)
+if [ "${1:-}" = --mpich ] || { is_installed libmpich-dev && ! is_installed libopenmpi-dev; }; then
+  mpi=(libmpich-dev mpich libhdf5-mpich-dev)
+fi
 
 packages=(
   g++ cmake ninja-build ccache         # C++20, CMake >= 3.25; ccache is used where it is found
-  libopenmpi-dev openmpi-bin           # MPI >= 3.1 with MPI_THREAD_MULTIPLE, mpirun
-  libhdf5-openmpi-dev                  # HDF5 >= 1.10, the parallel build
+  "${mpi[@]}"                          # MPI >= 3.1 with MPI_THREAD_MULTIPLE, mpirun; HDF5 >= 1.10, its parallel build
   libboost-dev libboost-program-options-dev # Boost >= 1.74
   librandom123-dev                     # Random123: counter-based random numbers (headers)
   libdnnl-dev                          # oneDNN 2 or 3: fast products of device cpu; optional
@@ -38,8 +44,7 @@ fi
 
 missing=()
 for package in "${packages[@]}"; do
-  status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
-  [ "$status" = installed ] || missing+=("$package")
+  is_installed "$package" || missing+=("$package")
 done
 [ ${#missing[@]} -eq 0 ] && exit 0
 

@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/checkpoint/hdf5_handle.h"
+#include "core/checkpoint/hdf5_tensor.h"
 #include "core/checkpoint/load.h"
 
 namespace octachoron {

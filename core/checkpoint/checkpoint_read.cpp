@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/checkpoint/hdf5_handle.h"
+#include "core/checkpoint/hdf5_tensor.h"
 #include "core/checkpoint/load.h"
 #include "core/checkpoint/stage.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/checkpoint/checkpoint.h"
-#include "core/checkpoint/hdf5_handle.h"
+#include "core/checkpoint/hdf5_tensor.h"
 
 namespace octachoron {
 

@@ -1,7 +1,7 @@
 #include <unistd.h>
 
 #include "core/checkpoint/agreement.h"
-#include "core/checkpoint/durable_file.h"
+#include "core/storage/durable_file.h"
 #include "core/checkpoint/save.h"
 
 namespace octachoron {

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "core/checkpoint/agreement.h"
-#include "core/checkpoint/durable_file.h"
+#include "core/storage/durable_file.h"
 #include "core/checkpoint/folder.h"
 #include "core/checkpoint/parallel_writer.h"
 #include "core/checkpoint/retention.h"

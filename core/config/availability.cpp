@@ -15,7 +15,7 @@ const std::vector<Availability>& availability_table() {
       {"grid.virtual_stages", {"1"}, "pipeline parallelism"},
       {"parallel.schedule", {"1f1b"}, "pipeline parallelism"},
       {"parallel.recompute", {"none"}, "recomputation of activations"},
-      {"data.format", {"auto", "text"}, "reading of token files"},
+      {"data.format", {"auto", "text", "hdf5"}, "reading of token files of other programs"},
       {"trace.steps", {""}, "timelines"},
   };
   return table;
@@ -32,8 +32,6 @@ void refuse_later_plugins(const BackendParameters& backend) {
   };
   if (backend.device == "cuda") refuse("backend.device", backend.device, "cpu");
   if (backend.comm == "nccl") refuse("backend.comm", backend.comm, "mpi");
-  for (const char* later : {"fp8-delayed", "fp8-current"})
-    if (backend.precision == later) refuse("backend.precision", later, "fp32, bf16 or fp64");
 }
 
 }  // namespace

@@ -33,6 +33,10 @@ void training_batch(const TokenData& data, const SampleOrder& order, const Batch
                     std::int64_t consumed, RankBatch& out) {
   fill(data, shape, consumed, false, out, [&](std::int64_t position) { return order.at(position); });
   out.global_valid_targets = shape.global * data.sequence();
+  if (!data.has_mask()) return;
+  out.global_valid_targets = 0;  // from the masks of all ranks' samples, which saves a reduction
+  for (std::int64_t i = 0; i < shape.global; ++i)
+    out.global_valid_targets += data.valid_targets(order.at(consumed + i), 1);
 }
 
 std::int64_t validation_batches(const TokenData& data, const BatchShape& shape) {
@@ -51,11 +55,13 @@ std::string describe_passes(const TokenData& data, std::int64_t consumed, std::i
   const std::int64_t needed_tokens = checked_product(needed, sequence), available = data.samples() * sequence;
   if (!repeat && needed > data.samples())
     fail(ExitStatus::data, "the training data is too short (", steps, " steps of ", global_batch, " x ",
-         sequence, consumed > 0 ? text(" after ", consumed, " samples") : "", " need ", needed_tokens, " tokens, ",
-         available, " are there, and data.repeat is off); take at most ",
-         std::max<std::int64_t>(0, data.samples() - consumed) / global_batch, " steps, give more data or set data.repeat = on");
+         sequence, consumed > 0 ? text(" after ", consumed, " samples") : "", " need ", needed_tokens,
+         " tokens, ", available, " are there, and data.repeat is off); take at most ",
+         std::max<std::int64_t>(0, data.samples() - consumed) / global_batch,
+         " steps, give more data or set data.repeat = on");
   const double passes = double(needed) / double(data.samples());
-  return text(steps, " steps", consumed > 0 ? text(" after ", consumed, " samples") : "", " need ", needed_tokens, " tokens, ", available,
+  return text(steps, " steps", consumed > 0 ? text(" after ", consumed, " samples") : "", " need ",
+              needed_tokens, " tokens, ", available,
               " are there: ", double(std::int64_t(passes * 100 + 0.5)) / 100, " passes");
 }
 

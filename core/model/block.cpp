@@ -24,11 +24,11 @@ View ModelNorm::backward(const View& dy, const View& residual, bool accumulate) 
   return dx;
 }
 
-Attention::Attention(const ModelContext& context, const std::string& prefix, int layer)
+Attention::Attention(const ModelContext& context, const std::string& prefix)
     : context_(context),
       name_(prefix + ".attention"),
-      qkv_(context, {name_ + ".qkv", layer}, name_ + ".qkv"),
-      out_(context, {name_ + ".out", layer}, name_ + ".out") {}
+      qkv_(context, name_ + ".qkv"),
+      out_(context, name_ + ".out") {}
 
 View Attention::forward(const View& x) {
   const AttentionShape shape = context_.shape.attention();
@@ -51,17 +51,11 @@ View Attention::backward(const View& dy, bool accumulate) const {
   return qkv_.backward(dpacked, accumulate);
 }
 
-namespace {
-std::string linear_name(const ModelContext& context, const std::string& mlp, const char* gpt2, const char* llama) {
-  return mlp + "." + (context.shape.gpt2() ? gpt2 : llama);
-}
-}  // namespace
-
-Mlp::Mlp(const ModelContext& context, const std::string& prefix, int layer)
+Mlp::Mlp(const ModelContext& context, const std::string& prefix)
     : context_(context),
       name_(prefix + ".mlp"),
-      in_(context, {linear_name(context, name_, "fc1", "gate_up"), layer}, linear_name(context, name_, "fc1", "gate_up")),
-      out_(context, {linear_name(context, name_, "fc2", "down"), layer}, linear_name(context, name_, "fc2", "down")) {}
+      in_(context, name_ + (context.shape.gpt2() ? ".fc1" : ".gate_up")),
+      out_(context, name_ + (context.shape.gpt2() ? ".fc2" : ".down")) {}
 
 View Mlp::forward(const View& x) {
   hidden_ = in_.forward(x);
@@ -90,8 +84,8 @@ TransformerBlock::TransformerBlock(const ModelContext& context, int layer)
       name_("layers." + std::to_string(layer)),
       norm1_(context, name_ + ".norm1"),
       norm2_(context, name_ + ".norm2"),
-      attention_(context, name_, layer),
-      mlp_(context, name_, layer) {}
+      attention_(context, name_),
+      mlp_(context, name_) {}
 
 View TransformerBlock::forward(const View& x) {
   const View attended = attention_.forward(norm1_.forward(x));

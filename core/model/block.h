@@ -24,7 +24,7 @@ class ModelNorm {
 /// Causal self-attention on packed q, k, v; the score matrix is never stored.
 class Attention {
  public:
-  Attention(const ModelContext& context, const std::string& prefix, int layer);
+  Attention(const ModelContext& context, const std::string& prefix);
   View forward(const View& x);
   View backward(const View& dy, bool accumulate) const;
   const View& bias() const { return out_.bias(); }
@@ -39,7 +39,7 @@ class Attention {
 
 class Mlp {
  public:
-  Mlp(const ModelContext& context, const std::string& prefix, int layer);
+  Mlp(const ModelContext& context, const std::string& prefix);
   View forward(const View& x);
   View backward(const View& dy, bool accumulate) const;
   const View& bias() const { return out_.bias(); }

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/model/parameter_buffers.h"
+#include "core/model/quantizer.h"
 #include "core/model/shape.h"
 
 namespace octachoron {
@@ -11,6 +12,7 @@ struct ModelContext {
   ProgramBuilder& builder;
   const ModelShape& shape;
   const ParameterBuffers& parameters;
+  const Quantizer& quantizer;
 
   View activation(const std::string& name, std::int64_t rows, std::int64_t columns) const {
     return builder.temporary(name, builder.type(OCT_STORAGE_ACTIVATION), rows, columns);

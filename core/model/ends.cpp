@@ -41,7 +41,7 @@ void VocabParallelEmbedding::backward(const View& dx, bool accumulate) const {
 VocabParallelLoss::VocabParallelLoss(const ModelContext& context)
     : context_(context),
       norm_(context, "norm"),
-      head_(context, {"head", -1}, context.shape.tied ? "embedding.token" : "head") {}
+      head_(context, "head") {}
 
 void VocabParallelLoss::forward(const View& x, const View& targets, const View& scalars, const View& loss,
                                 bool training) {

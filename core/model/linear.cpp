@@ -4,87 +4,118 @@ namespace octachoron {
 
 namespace {
 
-// Asks the recipe how both operands of a GEMM enter it; the builder refuses what this version cannot do.
-void ask_recipe(const ModelContext& context, const ModuleName& module) {
-  const auto ask = [&](oct_pass pass, oct_operand_role operand) {
-    context.builder.spec(module.layer, int(context.shape.layers), module.name, pass, operand);
-  };
-  ask(OCT_FPROP, OCT_INPUT), ask(OCT_FPROP, OCT_WEIGHT);
-  ask(OCT_DGRAD, OCT_GRAD_OUTPUT), ask(OCT_DGRAD, OCT_WEIGHT);
-  ask(OCT_WGRAD, OCT_GRAD_OUTPUT), ask(OCT_WGRAD, OCT_INPUT);
+LinearOperand operand(const ModelContext& context, const ModuleQuantization& module, oct_operand_role role, const View& x) {
+  const int row = module.row[role];
+  return {x, row < 0 ? Quantized{} : context.quantizer.cast(row, x)};
+}
+
+LinearOperand weight(const ModelContext& context, const ModuleQuantization& module, const std::string& key) {
+  const int row = module.row[OCT_WEIGHT];
+  return {context.parameters.weight(key),
+          row < 0 ? Quantized{} : Quantized{context.parameters.quantized_weight(key), context.quantizer.scale(row)}};
+}
+
+// The rows of all TP ranks; bytes travel where the operand was cast, for its scale is shared.
+Quantized gather(const ModelContext& context, const std::string& label, const Quantized& local) {
+  return {context.gather(label, local.data), local.scale};
+}
+
+Gemm gemm(const Quantized& a, const Quantized& b, bool fast) {
+  return {.a = a.data, .b = b.data, .a_scale = a.scale, .b_scale = b.scale, .fast_accumulation = fast};
 }
 
 }  // namespace
 
-ColumnParallelLinear::ColumnParallelLinear(const ModelContext& context, ModuleName module, const std::string& tensor)
-    : context_(context), module_(std::move(module)) {
-  ask_recipe(context, module_);
+ColumnParallelLinear::ColumnParallelLinear(const ModelContext& context, const std::string& module)
+    : context_(context), module_(context.quantizer.plan().module(module)) {
   const ParameterBuffers& parameters = context.parameters;
-  const auto weights = parameters.parts(tensor + ".weight"), biases = parameters.parts(tensor + ".bias");
+  const auto weights = parameters.parts(module_.tensor + ".weight"), biases = parameters.parts(module_.tensor + ".bias");
   for (std::size_t k = 0; k < weights.size(); ++k) {
-    Part part{.weight = parameters.weight(weights[k]), .dweight = parameters.gradient(weights[k]), .first_row = rows_};
+    Part part{.weight = weight(context, module_, weights[k]), .dweight = parameters.gradient(weights[k]), .first_row = rows_,
+              .rows = parameters.rows(weights[k])};
     if (weights.size() > 1) part.suffix = weights[k].substr(weights[k].rfind('.'));
     if (parameters.has(biases[k])) part.bias = parameters.weight(biases[k]), part.dbias = parameters.gradient(biases[k]);
-    rows_ += part.weight.rows;
+    rows_ += part.rows;
     parts_.push_back(std::move(part));
   }
 }
 
 View ColumnParallelLinear::forward(const View& input) {
-  input_ = input;
-  const View gathered = context_.gather(module_.name + ".input", input);
-  const View output = context_.activation(module_.name + ".output", gathered.rows, rows_);
-  for (const Part& part : parts_)
-    emit_gemm(context_.builder, module_.name + ".fprop" + part.suffix,
-              {.a = gathered, .b = part.weight, .bias = part.bias,
-               .d = output.column_range(part.first_row, part.weight.rows), .transpose_b = true});
+  input_ = operand(context_, module_, OCT_INPUT, input);
+  const bool quantized = module_.quantized[OCT_FPROP];
+  const Quantized gathered = gather(context_, module_.module + ".input", input_.in(quantized));
+  const View output = context_.activation(module_.module + ".output", gathered.data.rows, rows_);
+  for (const Part& part : parts_) {
+    Gemm product = gemm(gathered, part.weight.in(quantized), module_.fast_accumulation[OCT_FPROP]);
+    product.d = output.column_range(part.first_row, part.rows), product.bias = part.bias, product.transpose_b = true;
+    context_.quantizer.product(module_.module + ".fprop" + part.suffix, product);
+  }
   return output;
 }
 
 View ColumnParallelLinear::backward(const View& doutput, bool accumulate) const {
-  ProgramBuilder& builder = context_.builder;
-  const View gathered = context_.gather(module_.name + ".input", input_);
-  const View partial = context_.activation(module_.name + ".dinput", doutput.rows, input_.columns);
+  const std::string& name = module_.module;
+  const LinearOperand gradient = operand(context_, module_, OCT_GRAD_OUTPUT, doutput);
+  const auto rows_of = [](Quantized whole, const Part& part) {
+    whole.data = whole.data.column_range(part.first_row, part.rows);
+    return whole;
+  };
+  const bool wgrad = module_.quantized[OCT_WGRAD], dgrad = module_.quantized[OCT_DGRAD];
+  const Quantized gathered = gather(context_, name + ".input", input_.in(wgrad));
+  const View partial = context_.activation(name + ".dinput", doutput.rows, input_.plain.columns);
   for (const Part& part : parts_) {
-    const View doutput_part = doutput.column_range(part.first_row, part.weight.rows);
     if (!part.dbias.absent())
-      emit_column_sum(builder, module_.name + ".dbias" + part.suffix, doutput_part, part.dbias, accumulate);
-    emit_gemm(builder, module_.name + ".wgrad" + part.suffix,
-              {.a = doutput_part, .b = gathered, .d = part.dweight, .transpose_a = true, .accumulate = accumulate});
+      emit_column_sum(context_.builder, name + ".dbias" + part.suffix, doutput.column_range(part.first_row, part.rows),
+                      part.dbias, accumulate);
+    Gemm product = gemm(rows_of(gradient.in(wgrad), part), gathered, module_.fast_accumulation[OCT_WGRAD]);
+    product.d = part.dweight, product.transpose_a = true, product.accumulate = accumulate;
+    context_.quantizer.product(name + ".wgrad" + part.suffix, product);
   }
-  for (const Part& part : parts_)
-    emit_gemm(builder, module_.name + ".dgrad" + part.suffix,
-              {.a = doutput.column_range(part.first_row, part.weight.rows), .b = part.weight, .d = partial,
-               .accumulate = part.first_row > 0});
-  return context_.reduce(module_.name + ".dinput", partial);
+  for (const Part& part : parts_) {
+    Gemm product =
+        gemm(rows_of(gradient.in(dgrad), part), part.weight.in(dgrad), module_.fast_accumulation[OCT_DGRAD]);
+    product.d = partial, product.accumulate = part.first_row > 0;
+    context_.quantizer.product(name + ".dgrad" + part.suffix, product);
+  }
+  return context_.reduce(name + ".dinput", partial);
 }
 
-RowParallelLinear::RowParallelLinear(const ModelContext& context, ModuleName module, const std::string& tensor)
+RowParallelLinear::RowParallelLinear(const ModelContext& context, const std::string& module)
     : context_(context),
-      module_(std::move(module)),
-      weight_(context.parameters.weight(tensor + ".weight")),
-      dweight_(context.parameters.gradient(tensor + ".weight")) {
-  ask_recipe(context, module_);
-  if (!context.parameters.has(tensor + ".bias")) return;
-  bias_ = context.parameters.weight(tensor + ".bias");
-  dbias_ = context.parameters.gradient(tensor + ".bias");
+      module_(context.quantizer.plan().module(module)),
+      weight_(weight(context, module_, module_.tensor + ".weight")),
+      dweight_(context.parameters.gradient(module_.tensor + ".weight")) {
+  if (!context.parameters.has(module_.tensor + ".bias")) return;
+  bias_ = context.parameters.weight(module_.tensor + ".bias");
+  dbias_ = context.parameters.gradient(module_.tensor + ".bias");
 }
 
 View RowParallelLinear::forward(const View& input) {
-  input_ = input;
-  const View partial = context_.activation(module_.name + ".output", input.rows, weight_.rows);
-  emit_gemm(context_.builder, module_.name + ".fprop", {.a = input, .b = weight_, .d = partial, .transpose_b = true});
-  return context_.reduce(module_.name + ".output", partial);
+  input_ = operand(context_, module_, OCT_INPUT, input);
+  const bool quantized = module_.quantized[OCT_FPROP];
+  const View partial = context_.activation(module_.module + ".output", input.rows, context_.shape.hidden);
+  Gemm product = gemm(input_.in(quantized), weight_.in(quantized), module_.fast_accumulation[OCT_FPROP]);
+  product.d = partial, product.transpose_b = true;
+  context_.quantizer.product(module_.module + ".fprop", product);
+  return context_.reduce(module_.module + ".output", partial);
 }
 
 View RowParallelLinear::backward(const View& doutput, bool accumulate) const {
-  ProgramBuilder& builder = context_.builder;
-  const View gathered = context_.gather(module_.name + ".doutput", doutput);
-  if (!dbias_.absent()) emit_column_sum(builder, module_.name + ".dbias", doutput, dbias_, accumulate);
-  emit_gemm(builder, module_.name + ".wgrad",
-            {.a = gathered, .b = input_, .d = dweight_, .transpose_a = true, .accumulate = accumulate});
-  const View dinput = context_.activation(module_.name + ".dinput", gathered.rows, weight_.columns);
-  emit_gemm(builder, module_.name + ".dgrad", {.a = gathered, .b = weight_, .d = dinput});
+  const std::string& name = module_.module;
+  const LinearOperand local = operand(context_, module_, OCT_GRAD_OUTPUT, doutput);
+  const bool wgrad = module_.quantized[OCT_WGRAD], dgrad = module_.quantized[OCT_DGRAD];
+  const Quantized gradient = gather(context_, name + ".doutput", local.in(wgrad));
+  const Quantized gradient_of_input = wgrad == dgrad ? gradient : gather(context_, name + ".doutput", local.in(dgrad));
+  if (!dbias_.absent()) emit_column_sum(context_.builder, name + ".dbias", doutput, dbias_, accumulate);
+
+  Gemm weights = gemm(gradient, input_.in(wgrad), module_.fast_accumulation[OCT_WGRAD]);
+  weights.d = dweight_, weights.transpose_a = true, weights.accumulate = accumulate;
+  context_.quantizer.product(name + ".wgrad", weights);
+
+  const View dinput = context_.activation(name + ".dinput", gradient.data.rows, input_.plain.columns);
+  Gemm inputs = gemm(gradient_of_input, weight_.in(dgrad), module_.fast_accumulation[OCT_DGRAD]);
+  inputs.d = dinput;
+  context_.quantizer.product(name + ".dgrad", inputs);
   return dinput;
 }
 

@@ -5,17 +5,18 @@
 
 namespace octachoron {
 
-/// Where a module stands, for the recipe.
-struct ModuleName {
-  std::string name;  ///< "layers.3.mlp.fc1", "head"
-  int layer = -1;    ///< -1: outside the blocks
+/// A tensor that GEMMs read: as it is, cast to FP8, or both, as the recipe wants for the passes that read it.
+struct LinearOperand {
+  View plain;
+  Quantized cast;
+  Quantized in(bool quantized) const { return quantized ? cast : Quantized{plain, {}}; }
 };
 
 /// W is split by rows over TP: [out/tp, in]. Input [local_tokens, in], output [tokens, out/tp].
 class ColumnParallelLinear {
  public:
-  /// \param tensor name of the weight without ".weight"; the head of a tied model reads the token table
-  ColumnParallelLinear(const ModelContext& context, ModuleName module, const std::string& tensor);
+  /// \param module "layers.3.mlp.fc1", "head"; its weight is that of the quantisation plan
+  ColumnParallelLinear(const ModelContext& context, const std::string& module);
   View forward(const View& input);
   /// \return gradient of the input, [local_tokens, in]
   View backward(const View& doutput, bool accumulate) const;
@@ -23,32 +24,34 @@ class ColumnParallelLinear {
  private:
   /// Rows of the weight that lie together: mostly all of them (ParameterTensor).
   struct Part {
-    View weight, dweight, bias, dbias;
-    std::int64_t first_row = 0;
+    LinearOperand weight;
+    View dweight, bias, dbias;
+    std::int64_t first_row = 0, rows = 0;
     std::string suffix;  ///< of labels, where there are several
   };
 
   const ModelContext& context_;
-  ModuleName module_;
+  const ModuleQuantization& module_;
   std::vector<Part> parts_;
   std::int64_t rows_ = 0;
-  View input_;
+  LinearOperand input_;
 };
 
 /// W is split by columns over TP: [out, in/tp]. Input [tokens, in/tp], output [local_tokens, out]. The bias is added by
 /// whoever adds the output to the residual, once, after the sum over TP.
 class RowParallelLinear {
  public:
-  RowParallelLinear(const ModelContext& context, ModuleName module, const std::string& tensor);
+  RowParallelLinear(const ModelContext& context, const std::string& module);
   View forward(const View& input);
   View backward(const View& doutput, bool accumulate) const;
   const View& bias() const { return bias_; }  ///< absent in families without
 
  private:
   const ModelContext& context_;
-  ModuleName module_;
-  View weight_, dweight_, bias_, dbias_;
-  View input_;
+  const ModuleQuantization& module_;
+  LinearOperand weight_;
+  View dweight_, bias_, dbias_;
+  LinearOperand input_;
 };
 
 }  // namespace octachoron

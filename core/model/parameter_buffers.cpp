@@ -45,10 +45,12 @@ ParameterBuffers::ParameterBuffers(ProgramBuilder& builder, const ParameterSet& 
   });
   each([&](int b, BucketBuffers& buffers, std::int64_t shard) {
     const std::int64_t elements = set.buckets[b].elements;
+    const auto made = [&](const char* what, DType type) {
+      return builder.matrix(of_bucket(b, what), type, 1, elements, MemoryClass::weight, Scope::step);
+    };
     const bool is_master = set.shards == 1 && weight == master;
-    buffers.weight = is_master ? buffers.master
-                               : builder.matrix(of_bucket(b, "weight"), weight, 1, elements,
-                                                MemoryClass::weight, Scope::step);
+    if (set.buckets[b].plain) buffers.weight = is_master ? buffers.master : made("weight", weight);
+    if (set.buckets[b].cast != OCT_DTYPES) buffers.cast = made("cast", set.buckets[b].cast);
     if (!training) return;
     buffers.gradient =
         builder.matrix(of_bucket(b, "gradient"), gradient, 1, elements, MemoryClass::gradient, Scope::step);

@@ -11,7 +11,9 @@ namespace octachoron {
 
 struct BucketBuffers {
   View master, exp_avg, exp_avg_sq;  ///< [1, shard]
-  View weight;          ///< [1, elements]; the master itself where nothing is gathered or converted
+  View weight;          ///< [1, elements]; the master itself where nothing is gathered or converted; absent where no
+                        ///< product or look-up reads it
+  View cast;            ///< [1, elements] in FP8; absent where no product reads that
   View gradient;        ///< [1, elements]
   View gradient_shard;  ///< [1, shard]; the gradient itself where nothing is reduced
 };
@@ -26,7 +28,9 @@ class ParameterBuffers {
   const std::vector<BucketBuffers>& buckets() const { return buckets_; }
   bool has(const std::string& key) const { return set_.find(key) >= 0; }
   View weight(const std::string& key) const { return tensor(key, &BucketBuffers::weight); }
+  View quantized_weight(const std::string& key) const { return tensor(key, &BucketBuffers::cast); }
   View gradient(const std::string& key) const { return tensor(key, &BucketBuffers::gradient); }
+  std::int64_t rows(const std::string& key) const { return tensor(key, &BucketBuffers::master).rows; }
   /// Keys of the parts of a tensor, in the order of their rows: itself, or query and key_value.
   std::vector<std::string> parts(const std::string& name) const;
   /// Names of the persistent buffers of bucket `b`.

@@ -24,7 +24,9 @@ class BucketCutter {
     if (open && open->bucket.elements + next.size > limit_) open->closed = true, open = nullptr;
     if (!open)
       open = &buckets_.emplace_back(
-          Open{{.decay = next.decay(), .replicated = next.replicated, .sharers = next.sharers}, alone});
+          Open{{.decay = next.decay(), .replicated = next.replicated, .sharers = next.sharers, .plain = next.plain,
+                .cast = next.cast},
+               alone});
     open->bucket.tensors.push_back(tensor);
     open->bucket.offsets.push_back(open->bucket.elements);
     open->bucket.elements = round_up(open->bucket.elements + next.size, kTensorAlignment);
@@ -50,7 +52,7 @@ class BucketCutter {
   Open* find_open(const ParameterTensor& tensor) {
     for (Open& open : buckets_)
       if (!open.closed && open.bucket.decay == tensor.decay() && open.bucket.replicated == tensor.replicated &&
-          open.bucket.sharers == tensor.sharers)
+          open.bucket.sharers == tensor.sharers && open.bucket.plain == tensor.plain && open.bucket.cast == tensor.cast)
         return &open;
     return nullptr;
   }
@@ -116,9 +118,28 @@ ParameterSet make_parameter_set(std::vector<ParameterTensor> tensors, const Mode
   return set;
 }
 
-ParameterSet parameter_set(const Parameters& parameters, const ProcessGrid& grid, const Coordinate& at) {
+namespace {
+
+void note_casts(std::vector<ParameterTensor>& tensors, const QuantizationPlan& plan) {
+  for (ParameterTensor& tensor : tensors) {
+    const ModuleQuantization* module = plan.module_of_weight(tensor.logical.name);
+    if (module == nullptr || !module->weight_quantized()) continue;
+    const bool looked_up = tensor.logical.name.starts_with("embedding.");
+    tensor.plain = module->weight_plain() || looked_up;
+    tensor.row = module->row[OCT_WEIGHT];
+    tensor.cast = plan.tensors[tensor.row].format();
+    tensor.counter_row = tensor.sharers > 1 ? plan.shared_counter(tensor.row) : tensor.row;
+  }
+}
+
+}  // namespace
+
+ParameterSet parameter_set(const Parameters& parameters, const ProcessGrid& grid, const Coordinate& at,
+                           const QuantizationPlan& plan) {
   const ModelShape shape = model_shape(parameters, grid);
-  return make_parameter_set(model_tensors(shape, parameters.model.init_std, at), shape,
+  std::vector<ParameterTensor> tensors = model_tensors(shape, parameters.model.init_std, at);
+  note_casts(tensors, plan);
+  return make_parameter_set(std::move(tensors), shape,
                             parameters.parallel.bucket_mib * 1024 * 1024, grid.group_size(Axis::dp | Axis::cp));
 }
 

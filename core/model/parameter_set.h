@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "core/model/quantization_plan.h"
 #include "core/model/shape.h"
 #include "core/numerics/tensor_layout.h"
 
@@ -20,16 +21,24 @@ struct ParameterTensor {
   double deviation = 0;     ///< of Initial::normal
   bool replicated = false;  ///< over tp: every TP rank holds all of it
   int sharers = 1;          ///< neighbouring TP ranks that hold the same rows and each have a part of their gradient
+  bool plain = true;        ///< read in the storage type of weights
+  DType cast = OCT_DTYPES;  ///< read in this FP8 format too; OCT_DTYPES: not
+  int row = -1;             ///< of the cast, in the quantisation plan
+  int counter_row = -1;
 
+  bool quantized() const { return row >= 0; }
   bool decay() const { return !logical.layout.vector; }  ///< weight decay on 2-D tensors only (contract 1.13)
 };
 
 /// Whole tensors one after another, padded at the end so that it splits into equal shards over DP x CP. All tensors of a
-/// bucket agree on decay and on who holds copies, so gathering, reducing and updating it are one operation each.
+/// bucket agree on decay, on who holds copies and on the types they are read in, so gathering, reducing and updating it are
+/// one operation each.
 struct Bucket {
   std::string name;
   bool decay = false, replicated = false;
   int sharers = 1;
+  bool plain = true;
+  DType cast = OCT_DTYPES;
   std::vector<int> tensors;
   std::vector<std::int64_t> offsets;  ///< elements, of each tensor
   std::int64_t elements = 0;          ///< with padding
@@ -61,7 +70,8 @@ ParameterSet make_parameter_set(std::vector<ParameterTensor> tensors, const Mode
                                 int shards);
 
 /// For the whole configuration; the layout of the shards needs no more than dp and cp.
-ParameterSet parameter_set(const Parameters& parameters, const ProcessGrid& grid, const Coordinate& at);
+ParameterSet parameter_set(const Parameters& parameters, const ProcessGrid& grid, const Coordinate& at,
+                           const QuantizationPlan& plan);
 
 /// What shard `shard` of each bucket holds: ranges of the local flat elements of logical tensors.
 struct ShardRange {

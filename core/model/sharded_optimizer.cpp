@@ -13,23 +13,56 @@ std::string tensor_name(const ParameterSet& set, int b, const char* what) {
 }  // namespace
 
 void ShardedOptimizer::gather_weights() const {
-  const ParameterSet& set = parameters_.set();
-  for (int b = 0; b < int(set.buckets.size()); ++b) {
+  for (int b = 0; b < int(parameters_.set().buckets.size()); ++b) {
     const BucketBuffers& buffers = parameters_.buckets()[b];
-    if (buffers.weight.buffer == buffers.master.buffer) continue;
-    View shard = buffers.master;
-    if (set.shards == 1) {
-      emit_copy(builder_, tensor_name(set, b, "cast"), shard, buffers.weight, "dp");
-      continue;
-    }
-    if (buffers.weight.dtype != shard.dtype) {
-      const View cast = builder_.temporary(tensor_name(set, b, "weight_shard"), buffers.weight.dtype, 1,
-                                           shard.columns, MemoryClass::weight);
-      emit_copy(builder_, tensor_name(set, b, "cast"), shard, cast, "dp");
-      shard = cast;
-    }
-    builder_.collective(OCT_ALL_GATHER, {kShardAxes, "weight"}, builder_.lane("dp"),
-                        tensor_name(set, b, "weight"), shard, buffers.weight);
+    if (!buffers.cast.absent()) gather_cast(b);
+    if (!buffers.weight.absent() && buffers.weight.buffer != buffers.master.buffer) gather_plain(b);
+  }
+}
+
+void ShardedOptimizer::gather_plain(int b) const {
+  const ParameterSet& set = parameters_.set();
+  const BucketBuffers& buffers = parameters_.buckets()[b];
+  View shard = buffers.master;
+  if (set.shards == 1) return emit_copy(builder_, tensor_name(set, b, "cast"), shard, buffers.weight, "dp");
+  if (buffers.weight.dtype != shard.dtype) {
+    const View cast = builder_.temporary(tensor_name(set, b, "weight_shard"), buffers.weight.dtype, 1,
+                                         shard.columns, MemoryClass::weight);
+    emit_copy(builder_, tensor_name(set, b, "cast"), shard, cast, "dp");
+    shard = cast;
+  }
+  builder_.collective(OCT_ALL_GATHER, {kShardAxes, "weight"}, builder_.lane("dp"),
+                      tensor_name(set, b, "weight"), shard, buffers.weight);
+}
+
+// From the masters themselves, once a step; what travels is one byte an element.
+void ShardedOptimizer::gather_cast(int b) const {
+  const ParameterSet& set = parameters_.set();
+  const BucketBuffers& buffers = parameters_.buckets()[b];
+  View shard = buffers.cast;
+  if (set.shards > 1)
+    shard = builder_.temporary(tensor_name(set, b, "cast_shard"), shard.dtype, 1, buffers.master.columns, MemoryClass::weight);
+  emit_fill(builder_, tensor_name(set, b, "cast"), shard, 0);  // padding
+  for_each_tensor(b, [&](const ParameterTensor& tensor, const Window& window) {
+    quantizer_.cast_weight(tensor.row, tensor.counter_row, buffers.master, shard, window);
+  });
+  if (set.shards > 1)
+    builder_.collective(OCT_ALL_GATHER, {kShardAxes, "weight"}, builder_.lane("dp"), tensor_name(set, b, "cast"), shard,
+                        buffers.cast);
+}
+
+void ShardedOptimizer::for_each_tensor(int b,
+                                       const std::function<void(const ParameterTensor&, const Window&)>& function) const {
+  const ParameterSet& set = parameters_.set();
+  const Bucket& bucket = set.buckets[b];
+  const std::int64_t shard = set.shard_elements(bucket);
+  Window window;  // shards lie by place in the group of cp and dp, cp first
+  window.first.stride[int(Axis::cp)] = shard;
+  window.first.stride[int(Axis::dp)] = shard * builder_.grid()[Axis::cp];
+  for (std::size_t k = 0; k < bucket.tensors.size(); ++k) {
+    const ParameterTensor& tensor = set.tensors[bucket.tensors[k]];
+    window.begin = bucket.offsets[k], window.end = bucket.offsets[k] + tensor.size;
+    function(tensor, window);
   }
 }
 
@@ -92,6 +125,10 @@ void ShardedOptimizer::update(const OptimizerParameters& optimizer) const {
                {buffers.gradient_shard, buffers_.scalars, buffers_.result, buffers.master, buffers.exp_avg,
                 buffers.exp_avg_sq, optimizer.beta1, optimizer.beta2, optimizer.epsilon,
                 set.buckets[b].decay ? optimizer.weight_decay : 0.0});
+    if (buffers.cast.absent()) continue;
+    for_each_tensor(b, [&](const ParameterTensor& tensor, const Window& window) {
+      quantizer_.record_weight(tensor.row, buffers.master, window);
+    });
   }
 }
 

@@ -3,6 +3,7 @@
 /// from the masters, reduce the gradients to the shards, agree on norm and finite flag, update. Each call
 /// emits into the current segment.
 #include "core/model/parameter_buffers.h"
+#include "core/model/quantizer.h"
 #include "core/program/emit.h"
 
 namespace octachoron {
@@ -15,8 +16,9 @@ struct OptimizerBuffers {
 
 class ShardedOptimizer {
  public:
-  ShardedOptimizer(ProgramBuilder& builder, const ParameterBuffers& parameters, OptimizerBuffers buffers)
-      : builder_(builder), parameters_(parameters), buffers_(buffers) {}
+  ShardedOptimizer(ProgramBuilder& builder, const ParameterBuffers& parameters, const Quantizer& quantizer,
+                   OptimizerBuffers buffers)
+      : builder_(builder), parameters_(parameters), quantizer_(quantizer), buffers_(buffers) {}
 
   void gather_weights() const;
   /// Writes what no layer writes of a gradient bucket: the gaps behind its tensors.
@@ -25,15 +27,20 @@ class ShardedOptimizer {
   void reduce_gradients(bool tp_partial) const;
   /// Sums of squares, agreed over the grid; then norm, clip factor, finite flag and loss in `result`.
   void agree(double clip) const;
+  /// Also records the amax of weights that are cast, as they are written.
   void update(const OptimizerParameters& optimizer) const;
   /// Mean loss alone, for validation: agreed over DP x CP.
   void agree_loss() const { agree_control(false); }
 
  private:
   void agree_control(bool with_norm) const;
+  void gather_plain(int b) const;
+  void gather_cast(int b) const;
+  void for_each_tensor(int b, const std::function<void(const ParameterTensor&, const Window&)>& function) const;
 
   ProgramBuilder& builder_;
   const ParameterBuffers& parameters_;
+  const Quantizer& quantizer_;
   OptimizerBuffers buffers_;
 };
 

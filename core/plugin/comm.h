@@ -1,5 +1,6 @@
 #pragma once
 /// C++ face of a comm plugin. All calls throw Error where the plugin reports one.
+#include <cstdint>
 #include <span>
 #include <string>
 

@@ -1,5 +1,6 @@
 #include "core/plugin/device.h"
 
+#include <cstdint>
 #include <utility>
 
 namespace octachoron {

@@ -30,4 +30,11 @@ oct_quant_spec Recipe::spec(const oct_quant_query& query) const {
   return spec;
 }
 
+float Recipe::update(std::int64_t step, std::span<const float> history, float format_max, float scale) const {
+  library_.check(library_.table<oct_precision_table>().update(handle_, step, history.data(), std::int32_t(history.size()),
+                                                              format_max, &scale),
+                 "update");
+  return scale;
+}
+
 }  // namespace octachoron

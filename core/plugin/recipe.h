@@ -1,6 +1,7 @@
 #pragma once
 /// C++ face of a precision plugin: what type a buffer is stored in, and how each GEMM operand is quantised.
 #include <array>
+#include <span>
 #include <string>
 
 #include "core/plugin/dtype.h"
@@ -21,6 +22,10 @@ class Recipe {
   std::string name() const { return library_.info().name; }
   DType storage(oct_storage role) const { return storage_[role]; }
   oct_quant_spec spec(const oct_quant_query& query) const;
+  /// Whether it makes scales from histories by a rule of its own, on the host between steps.
+  bool has_update() const { return library_.has(&oct_precision_table::update); }
+  /// \param history amaxes, newest first \return the new scale
+  float update(std::int64_t step, std::span<const float> history, float format_max, float scale) const;
 
  private:
   PluginLibrary library_;

@@ -96,24 +96,6 @@ void ProgramBuilder::all_reduce(const Peers& peers, int lane, const std::string&
   emit(std::move(operation));
 }
 
-oct_quant_spec ProgramBuilder::spec(int layer, int layers, const std::string& module, oct_pass pass,
-                                    oct_operand_role operand) {
-  static constexpr const char* passes[] = {"fprop", "dgrad", "wgrad"};
-  oct_quant_query query{};
-  query.struct_size = sizeof query;
-  query.layer = layer, query.layers = layers, query.module = module.c_str();
-  query.pass = pass, query.operand = operand;
-  const oct_quant_spec spec = target_.recipe->spec(query);
-  if (spec.quantized)
-    fail(ExitStatus::usage, "precision '", target_.recipe->name(), "' quantises ", module, " (",
-         name(DType(spec.format)),
-         "), which is not available in this version; choose a precision that does not");
-  const auto same = [&](const PrecisionRow& row) { return row.module == module && row.pass == passes[pass]; };
-  if (std::none_of(precision_table_.begin(), precision_table_.end(), same))
-    precision_table_.push_back({module, passes[pass], name(type(OCT_STORAGE_ACTIVATION)), spec.reason});
-  return spec;
-}
-
 void ProgramBuilder::set_slots(int slots, int micro_batches) {
   program_.schedule.slots = slots;
   program_.schedule.micro_batches = micro_batches;

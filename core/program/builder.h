@@ -17,11 +17,6 @@ struct Target {
   const Recipe* recipe = nullptr;  ///< answers for types and GEMM operands
 };
 
-/// One line of the table printed at start: an operator and pass, and the format it runs in or why not in FP8.
-struct PrecisionRow {
-  std::string module, pass, format, reason;
-};
-
 class ProgramBuilder {
  public:
   explicit ProgramBuilder(const Target& target) : target_(target) {}
@@ -58,10 +53,10 @@ class ProgramBuilder {
   void all_reduce(const Peers& peers, int lane, const std::string& label, const View& view,
                   oct_reduction reduction = OCT_SUM);
 
-  /// How an operand of a GEMM of the model enters it; also fills the table of operators.
-  oct_quant_spec spec(int layer, int layers, const std::string& module, oct_pass pass,
-                      oct_operand_role operand);
-  const std::vector<PrecisionRow>& precision_table() const { return precision_table_; }
+  /// Whether the device can run it.
+  bool supports(const Operation& operation) const {
+    return target_.device->query(describe_for_device(operation, {})).supported;
+  }
 
   void set_slots(int slots, int micro_batches);
   void call(int segment, int slot = 0, int micro_batch = 0);
@@ -76,7 +71,6 @@ class ProgramBuilder {
   StepProgram program_;
   std::map<std::string, int> names_;
   std::map<std::string, View> workspaces_;  // by lane: operations of one lane share it
-  std::vector<PrecisionRow> precision_table_;
 };
 
 }  // namespace octachoron

@@ -43,7 +43,8 @@ class Canonical {
     const RankDependence& change = operation.rank_dependence;
     name(operation.label).numbers(operation.op, operation.lane, operation.reduction);
     name(peers.purpose).numbers(peers.axes.bits, peers.shift, peers.block);
-    numbers(change.attribute, change.axis, change.stride);
+    numbers(change.attribute);
+    for (const std::int64_t stride : change.stride) numbers(stride);
     for (const std::int64_t attribute : operation.i) numbers(attribute);
     for (const double attribute : operation.f) numbers(std::bit_cast<std::int64_t>(attribute));
     list(operation.operands);

@@ -17,11 +17,15 @@ Access result(bool accumulate) {
 
 }  // namespace
 
-void emit_gemm(ProgramBuilder& builder, const std::string& label, const Gemm& gemm) {
+Operation gemm_operation(ProgramBuilder& builder, const std::string& label, const Gemm& gemm) {
   Operation op = operation(builder, OCT_GEMM, label,
-                           {{gemm.a}, {gemm.b}, {}, {}, {gemm.bias}, {gemm.d, result(gemm.accumulate)}});
-  op.i = {gemm.transpose_a, gemm.transpose_b, gemm.accumulate};
-  builder.emit(std::move(op));
+                           {{gemm.a}, {gemm.b}, {gemm.a_scale}, {gemm.b_scale}, {gemm.bias}, {gemm.d, result(gemm.accumulate)}});
+  op.i = {gemm.transpose_a, gemm.transpose_b, gemm.accumulate, gemm.fast_accumulation};
+  return op;
+}
+
+void emit_gemm(ProgramBuilder& builder, const std::string& label, const Gemm& gemm) {
+  builder.emit(gemm_operation(builder, label, gemm));
 }
 
 void emit_fill(ProgramBuilder& builder, const std::string& label, const View& out, double value) {
@@ -199,7 +203,6 @@ void emit_adamw(ProgramBuilder& builder, const std::string& label, const AdamW& 
                             {adamw.master, Access::update},
                             {adamw.exp_avg, Access::update},
                             {adamw.exp_avg_sq, Access::update},
-                            {},
                             {}});
   op.f = {adamw.beta1, adamw.beta2, adamw.epsilon, adamw.decay};
   builder.emit(std::move(op));

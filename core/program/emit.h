@@ -6,10 +6,14 @@
 
 namespace octachoron {
 
-struct Gemm {  ///< d (+)= op(a) op(b) + bias
+struct Gemm {  ///< d (+)= op(a) op(b) / (a_scale b_scale) + bias
   View a, b, bias, d;
   bool transpose_a = false, transpose_b = false, accumulate = false;
+  View a_scale, b_scale;           ///< of FP8 operands
+  bool fast_accumulation = false;  ///< of FP8 operands
 };
+/// The operation, not emitted: to ask the device about it.
+Operation gemm_operation(ProgramBuilder& builder, const std::string& label, const Gemm& gemm);
 void emit_gemm(ProgramBuilder& builder, const std::string& label, const Gemm& gemm);
 
 void emit_fill(ProgramBuilder& builder, const std::string& label, const View& out, double value);
@@ -79,6 +83,31 @@ struct Loss {
 };
 void emit_loss(ProgramBuilder& builder, const std::string& label, const VocabularyPart& part,
                const Loss& loss);
+
+/// Treats the elements of one tensor in a flat range that begins somewhere in a bucket of tensors.
+struct Window {
+  std::int64_t begin = 0, end = 0;  ///< of the tensor, in elements of the bucket; empty: no window
+  RankDependence first{};           ///< strides of the bucket element at which the range begins
+  bool everything() const { return begin == end; }
+};
+struct Quantize {
+  View x, scale, row, amax, counters;  ///< amax, counters may be absent; both grow
+  Window window{};                     ///< of a window, what of `row` lies outside stays as it is
+};
+void emit_quantize(ProgramBuilder& builder, const std::string& label, const Quantize& quantize);
+void emit_amax(ProgramBuilder& builder, const std::string& label, const View& x, const View& amax, bool accumulate,
+               const Window& window = {});
+struct ScaleRule {
+  double format_max = 0;
+  int margin = 0;
+};
+/// History rows roll, scales follow. \param unknown_only rows that have no positive entry yet
+void emit_update_scale(ProgramBuilder& builder, const std::string& label, const View& amax, const View& history,
+                       const View& scale, const ScaleRule& rule, int algorithm, bool unknown_only);
+/// \param history, kept absent, or: where the history has a positive entry, the scale is `kept`
+void emit_current_scale(ProgramBuilder& builder, const std::string& label, const View& amax, const View& history,
+                        const View& kept, const View& scale, const ScaleRule& rule);
+void emit_transpose(ProgramBuilder& builder, const std::string& label, const View& in, const View& out);
 
 /// sum += factor * (sum of x^2)
 void emit_sum_of_squares(ProgramBuilder& builder, const std::string& label, const View& x, const View& sum,

@@ -37,8 +37,11 @@ const char* name(oct_op op) {
                                            "loss",
                                            "sum_of_squares",
                                            "clip",
-                                           "adamw", "amax",
-                                           "update_scale"};
+                                           "adamw",
+                                           "amax",
+                                           "update_scale",
+                                           "current_scale",
+                                           "transpose"};
   static constexpr const char* network[] = {"all_gather", "reduce_scatter", "all_reduce",
                                             "broadcast",  "send",           "receive"};
   static_assert(std::size(device) == OCT_DEVICE_OPS && std::size(network) == OCT_OPS_END - OCT_ALL_GATHER);
@@ -60,7 +63,7 @@ oct_operation describe_for_device(const Operation& operation, const Coordinate& 
   std::copy(operation.i.begin(), operation.i.end(), description.i);
   std::copy(operation.f.begin(), operation.f.end(), description.f);
   if (const RankDependence& change = operation.rank_dependence; change.attribute >= 0)
-    description.i[change.attribute] += change.stride * at[int(change.axis)];
+    for (int axis = 0; axis < kAxes; ++axis) description.i[change.attribute] += change.stride[axis] * at[axis];
   return description;
 }
 

@@ -68,11 +68,13 @@ struct Peers {
   int block = 0;  ///< collectives: only that many neighbours along the one axis; 0: all
 };
 
-/// Attribute `i[attribute]` grows by `stride` with each step along `axis`.
+/// Attribute `i[attribute]` grows by `stride[a]` with each step along Axis a.
 struct RankDependence {
   int attribute = -1;  ///< -1: none
-  Axis axis = Axis::tp;
-  std::int64_t stride = 0;
+  std::array<std::int64_t, kAxes> stride{};
+
+  RankDependence() = default;
+  RankDependence(int attribute, Axis axis, std::int64_t along) : attribute(attribute) { stride[int(axis)] = along; }
 };
 
 struct Operation {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/base/text.h"
+#include "core/base/error.h"
 #include "core/program/digest.h"
 #include "core/program/verify.h"
 
@@ -10,10 +10,11 @@ namespace octachoron {
 
 namespace {
 
-using Digests = std::pair<std::uint64_t, std::uint64_t>;
-
-Digests digests_of(const RankPrograms& programs) {
-  return {program_digest(programs.training.built.program), program_digest(programs.validation.built.program)};
+std::vector<std::uint64_t> digests_of(const RankPrograms& programs) {
+  std::vector<std::uint64_t> digests;
+  programs.for_each(
+      [&](const char*, const PlannedProgram& planned) { digests.push_back(program_digest(planned.program)); });
+  return digests;
 }
 
 unsigned corner_of(const ProcessGrid& grid, const Coordinate& at) {
@@ -23,12 +24,20 @@ unsigned corner_of(const ProcessGrid& grid, const Coordinate& at) {
   return corner;
 }
 
-void verify(const ProcessGrid& grid, const GridRoles& roles, PlannedProgram RankPrograms::*which,
-            const std::string& name, GridVerdict& verdict) {
+const PlannedProgram& program_called(const RankPrograms& programs, const std::string& name) {
+  const PlannedProgram* found = nullptr;
+  programs.for_each([&](const char* of, const PlannedProgram& planned) {
+    if (of == name) found = &planned;
+  });
+  ensure(found != nullptr, "a role has no ", name, " program");
+  return *found;
+}
+
+void verify(const ProcessGrid& grid, const GridRoles& roles, const std::string& name, GridVerdict& verdict) {
   std::vector<Role> named;
   for (const RankPrograms& programs : roles.programs) {
-    const PlannedProgram& planned = programs.*which;
-    named.push_back({named.empty() ? name : text(name, ", role ", named.size()), &planned.built.program});
+    const PlannedProgram& planned = program_called(programs, name);
+    named.push_back({named.empty() ? name : text(name, ", role ", named.size()), &planned.program});
     for (std::string& problem : verify_memory(named.back(), planned.plan.placement))
       verdict.problems.push_back(std::move(problem));
   }
@@ -49,13 +58,13 @@ int GridRoles::role_of(const ProcessGrid& grid, const Coordinate& at) const {
 GridRoles grid_roles(const ProcessGrid& grid, const std::function<RankPrograms(int rank)>& build) {
   GridRoles roles;
   roles.role_of_corner.assign(1u << kAxes, 0);
-  std::vector<Digests> known;
+  std::vector<std::vector<std::uint64_t>> known;
   for (unsigned corner = 0; corner < roles.role_of_corner.size(); ++corner) {
     Coordinate at{};
     for (int axis = 0; axis < kAxes; ++axis) at[axis] = corner >> axis & 1 ? grid.extent[axis] - 1 : 0;
     if (corner_of(grid, at) != corner) continue;  // an axis of one rank has no other end
     RankPrograms programs = build(grid.rank(at));
-    const Digests digests = digests_of(programs);
+    const std::vector<std::uint64_t> digests = digests_of(programs);
     const auto found = std::find(known.begin(), known.end(), digests);
     roles.role_of_corner[corner] = int(found - known.begin());
     if (found != known.end()) continue;
@@ -67,8 +76,8 @@ GridRoles grid_roles(const ProcessGrid& grid, const std::function<RankPrograms(i
 
 GridVerdict verify_roles(const ProcessGrid& grid, const GridRoles& roles) {
   GridVerdict verdict;
-  verify(grid, roles, &RankPrograms::training, "training", verdict);
-  verify(grid, roles, &RankPrograms::validation, "validation", verdict);
+  roles.programs.front().for_each(
+      [&](const char* name, const PlannedProgram&) { verify(grid, roles, name, verdict); });
   return verdict;
 }
 

@@ -46,9 +46,9 @@ PlanReport plan_run(const Parameters& parameters, const Target& target) {
   report.programs = std::move(roles.programs.front());
   report.parameters = report.programs.set.global_elements();
   report.local_parameters = report.programs.set.local_elements();
-  report.traffic = planned_traffic(report.programs.training.built.program, target.grid);
-  for (const Call& call : report.programs.training.built.program.schedule.calls)
-    report.operations += std::int64_t(report.programs.training.built.program.segments[call.segment].operations.size());
+  report.traffic = planned_traffic(report.programs.training.program, target.grid);
+  for (const Call& call : report.programs.training.program.schedule.calls)
+    report.operations += std::int64_t(report.programs.training.program.segments[call.segment].operations.size());
   return report;
 }
 

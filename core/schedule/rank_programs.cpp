@@ -10,19 +10,19 @@ namespace octachoron {
 
 namespace {
 
-PlannedProgram planned(BuiltProgram built) {
-  MemoryPlan plan = plan_memory(built.program);
-  return {std::move(built), std::move(plan)};
+PlannedProgram planned(StepProgram program) {
+  MemoryPlan plan = plan_memory(program);
+  return {std::move(program), std::move(plan)};
 }
 
 // Masters and moments stay where they are when the run goes from one program to the other.
 void check_persistent(const PlannedProgram& a, const PlannedProgram& b) {
-  for (std::size_t i = 0; i < a.built.program.buffers.size(); ++i) {
-    const Buffer& buffer = a.built.program.buffers[i];
+  for (std::size_t i = 0; i < a.program.buffers.size(); ++i) {
+    const Buffer& buffer = a.program.buffers[i];
     if (!buffer.persistent) continue;
-    const int other = b.built.program.find_buffer(buffer.name);
-    ensure(other >= 0 && a.plan.placement[i * a.built.program.instances_per_buffer()] ==
-                             b.plan.placement[other * b.built.program.instances_per_buffer()],
+    const int other = b.program.find_buffer(buffer.name);
+    ensure(other >= 0 && a.plan.placement[i * a.program.instances_per_buffer()] ==
+                             b.plan.placement[other * b.program.instances_per_buffer()],
            "the programs disagree on the place of '", buffer.name, "'");
   }
 }
@@ -41,11 +41,20 @@ void check_excluded(const Parameters& parameters, const std::vector<PrecisionRow
 
 RankPrograms build_rank_programs(const Parameters& parameters, const Target& target, int rank) {
   RankPrograms programs;
-  programs.set = parameter_set(parameters, target.grid, target.grid.coordinate(rank));
-  programs.training = planned(build_training_program(parameters, target, programs.set));
-  check_excluded(parameters, programs.training.built.precision);
-  programs.validation = planned(build_validation_program(parameters, target, programs.set));
+  const ModelShape shape = model_shape(parameters, target.grid);
+  programs.quantization = quantization_plan(shape, *target.recipe);
+  check_excluded(parameters, programs.quantization.table);
+  refuse_misaligned(programs.quantization, shape);
+  programs.set = parameter_set(parameters, target.grid, target.grid.coordinate(rank), programs.quantization);
+  const auto built = [&](ProgramKind kind) {
+    return planned(build_program(kind, parameters, target, programs.set, programs.quantization));
+  };
+  programs.training = built(ProgramKind::training);
+  programs.validation = built(ProgramKind::validation);
   check_persistent(programs.training, programs.validation);
+  if (!programs.quantization.needs_calibration()) return programs;
+  programs.calibration = built(ProgramKind::calibration);
+  check_persistent(programs.training, *programs.calibration);
   return programs;
 }
 

@@ -11,30 +11,29 @@ namespace {
 
 class StepAssembly {
  public:
-  StepAssembly(const Parameters& parameters, const Target& target, const ParameterSet& set, bool training)
-      : parameters_(parameters),
+  StepAssembly(ProgramKind kind, const Parameters& parameters, const Target& target, const ParameterSet& set,
+               const QuantizationPlan& quantization)
+      : kind_(kind),
+        parameters_(parameters),
         shape_(model_shape(parameters, target.grid)),
         builder_(target),
-        buffers_(builder_, set, training),
-        context_{builder_, shape_, buffers_},
-        micro_batches_(int(parameters.micro_batches())),
-        training_(training) {
+        buffers_(builder_, set, kind != ProgramKind::validation),
+        quantizer_(builder_, quantization, kind),
+        context_{builder_, shape_, buffers_, quantizer_},
+        micro_batches_(int(parameters.micro_batches())) {
     builder_.set_slots(1, micro_batches_);
     declare_inputs();
   }
 
-  BuiltProgram build() {
-    const ShardedOptimizer optimizer(builder_, buffers_, {control_, scalars_, result_});
+  StepProgram build() {
+    const ShardedOptimizer optimizer(builder_, buffers_, quantizer_, {control_, scalars_, result_});
     begin(optimizer);
     Transformer model(context_);
     run_micro_batches(model, optimizer);
     end(optimizer);
-    BuiltProgram built;
-    built.precision = builder_.precision_table();
-    built.program = builder_.finish([&](StepProgram& program) {
+    return builder_.finish([&](StepProgram& program) {
       if (parameters_.parallel.overlap) overlap_weight_gradients(program);
     });
-    return built;
   }
 
  private:
@@ -62,6 +61,7 @@ class StepAssembly {
     builder_.call(builder_.segment("begin"));
     emit_copy(builder_, "scalars", host_scalars_, scalars_, "copy");
     emit_fill(builder_, "control", control_, 0);
+    quantizer_.begin();
     builder_.call(builder_.segment("gather weights"));
     optimizer.gather_weights();
   }
@@ -72,9 +72,9 @@ class StepAssembly {
     emit_copy(builder_, "tokens", host_tokens_, tokens_, "copy");
     emit_copy(builder_, "targets", host_targets_, targets_, "copy");
     const int forward = builder_.segment("forward");
-    model.forward({tokens_, targets_, scalars_, control_.column_range(2, 1)}, training_);
+    model.forward({tokens_, targets_, scalars_, control_.column_range(2, 1)}, backward_too());
     int backward_first = 0, backward = 0;
-    if (training_) {
+    if (backward_too()) {
       backward_first = builder_.segment("first backward");
       optimizer.clear_padding();
       model.backward(false);
@@ -84,53 +84,53 @@ class StepAssembly {
       if (action.forward) {
         builder_.call(load, 0, action.micro_batch);
         builder_.call(forward, 0, action.micro_batch);
-      } else if (training_) {
+      } else if (backward_too()) {
         builder_.call(action.micro_batch == 0 ? backward_first : backward, 0, action.micro_batch);
       }
     }
   }
 
   void end(const ShardedOptimizer& optimizer) {
-    if (training_) {
+    const bool training = kind_ == ProgramKind::training;
+    if (training) {
       builder_.call(builder_.segment("reduce gradients"));
       optimizer.reduce_gradients(shape_.sequence_parallel);
     }
     builder_.call(builder_.segment("agree"));
-    if (training_) {
+    if (training) {
       optimizer.agree(parameters_.optimizer.clip);
     } else {
       optimizer.agree_loss();
       emit_clip(builder_, control_, scalars_, result_, 0);
     }
-    if (training_) {
+    if (training) {
       builder_.call(builder_.segment("update"));
       optimizer.update(parameters_.optimizer);
     }
     builder_.call(builder_.segment("end"));
+    quantizer_.finish();
     emit_copy(builder_, "result", result_, host_result_, "copy");
   }
 
+  bool backward_too() const { return kind_ != ProgramKind::validation; }
+
+  ProgramKind kind_;
   const Parameters& parameters_;
   ModelShape shape_;
   ProgramBuilder builder_;
   ParameterBuffers buffers_;
+  Quantizer quantizer_;
   ModelContext context_;
   int micro_batches_;
-  bool training_;
   View host_tokens_, host_targets_, host_scalars_, host_result_;
   View tokens_, targets_, scalars_, control_, result_;
 };
 
 }  // namespace
 
-BuiltProgram build_training_program(const Parameters& parameters, const Target& target,
-                                    const ParameterSet& set) {
-  return StepAssembly(parameters, target, set, true).build();
-}
-
-BuiltProgram build_validation_program(const Parameters& parameters, const Target& target,
-                                      const ParameterSet& set) {
-  return StepAssembly(parameters, target, set, false).build();
+StepProgram build_program(ProgramKind kind, const Parameters& parameters, const Target& target, const ParameterSet& set,
+                          const QuantizationPlan& quantization) {
+  return StepAssembly(kind, parameters, target, set, quantization).build();
 }
 
 }  // namespace octachoron

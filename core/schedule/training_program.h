@@ -2,6 +2,7 @@
 /// The optimiser step and the validation step as programs. Everything that trains, evaluates, plans, verifies
 /// or draws walks these.
 #include "core/model/parameter_set.h"
+#include "core/model/quantizer.h"
 #include "core/program/builder.h"
 
 namespace octachoron {
@@ -15,17 +16,10 @@ struct StepBuffers {
       "output.result";  ///< host, F64 [1, 4]: norm, clip factor, finite flag, mean loss
 };
 
-struct BuiltProgram {
-  StepProgram program;
-  std::vector<PrecisionRow> precision;  ///< the table printed at start
-};
-
-/// Gather, micro-batches forward and backward, reduce, agree, update.
-BuiltProgram build_training_program(const Parameters& parameters, const Target& target,
-                                    const ParameterSet& set);
-
-/// Gather, micro-batches forward, agree on the loss. Declares the same persistent buffers.
-BuiltProgram build_validation_program(const Parameters& parameters, const Target& target,
-                                      const ParameterSet& set);
+/// training: gather, micro-batches forward and backward, reduce, agree, update. validation: gather, micro-batches forward,
+/// agree on the loss. calibration: as training up to the gradients, which are discarded. All declare the same persistent
+/// buffers.
+StepProgram build_program(ProgramKind kind, const Parameters& parameters, const Target& target, const ParameterSet& set,
+                          const QuantizationPlan& quantization);
 
 }  // namespace octachoron

@@ -34,9 +34,10 @@ void refuse_other_parameters(const Parameters& parameters, const World& world) {
 
 void refuse_other_programs(const RankPrograms& programs, const World& world) {
   // All ranks have one role.
-  const std::array mine{program_digest(programs.training.built.program),
-                        program_digest(programs.validation.built.program)};
-  std::vector<std::array<std::uint64_t, 2>> all(std::size_t(world.size()));
+  std::array<std::uint64_t, 3> mine{};
+  std::size_t count = 0;
+  programs.for_each([&](const char*, const PlannedProgram& planned) { mine[count++] = program_digest(planned.program); });
+  std::vector<std::array<std::uint64_t, 3>> all(std::size_t(world.size()));
   world.allgather(&mine, all.data(), sizeof mine);
   const auto other =
       std::find_if(all.begin(), all.end(), [&](const auto& digests) { return digests != all.front(); });

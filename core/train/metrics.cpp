@@ -19,20 +19,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string number(double value) {
-  if (!std::isfinite(value)) return "null";
-  char digits[32];
-  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
-  return {digits, end};
-}
-
 class JsonLine {
  public:
   JsonLine& add(const char* key, const std::string& value) {
     line_ += (line_.empty() ? "{\"" : ",\"") + std::string(key) + "\":" + value;
     return *this;
   }
-  JsonLine& add(const char* key, double value) { return add(key, number(value)); }
+  JsonLine& add(const char* key, double value) { return add(key, json_number(value)); }
   JsonLine& add(const char* key, std::int64_t value) { return add(key, std::to_string(value)); }
   JsonLine& nulls(std::initializer_list<const char*> keys) {
     for (const char* key : keys) add(key, std::string("null"));
@@ -74,6 +67,13 @@ void split_lines(const fs::path& path, std::int64_t resumed_step, std::string& k
 
 }  // namespace
 
+std::string json_number(double value) {
+  if (!std::isfinite(value)) return "null";
+  char digits[32];
+  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+  return {digits, end};
+}
+
 std::string format_metrics(const StepMetrics& m) {
   JsonLine line;
   line.add("step", m.step).add("time", m.time).add("loss", m.loss).add("grad_norm", m.grad_norm);
@@ -86,7 +86,13 @@ std::string format_metrics(const StepMetrics& m) {
     line.nulls({"mfu", "peak_tflops"});
   line.nulls({"compute_ms", "comm_ms", "overlap_ms", "exposed_ms", "idle_ms"});
   line.add("exposed_ms_by_axis", std::string(R"({"tp":null,"cp":null,"pp":null,"dp":null,"mixed":null})"));
-  line.nulls({"stall_ms", "saturated", "flushed", "nonfinite", "amax_max", "calibrated"});
+  line.nulls({"stall_ms"});
+  if (const auto& seen = m.precision)
+    line.add("saturated", std::int64_t(seen->saturated)).add("flushed", std::int64_t(seen->flushed))
+        .add("nonfinite", std::int64_t(seen->nonfinite)).add("amax_max", double(seen->amax))
+        .add("calibrated", std::int64_t(m.calibrated));
+  else
+    line.nulls({"saturated", "flushed", "nonfinite", "amax_max", "calibrated"});
   line.add("skipped", m.skipped);
   if (m.validation_loss) line.add("validation_loss", *m.validation_loss);
   return line.end();
@@ -98,6 +104,9 @@ std::string progress_line(const StepMetrics& metrics, std::int64_t steps) {
                 static_cast<long long>(metrics.step), static_cast<long long>(steps), metrics.loss,
                 metrics.grad_norm, metrics.learning_rate, metrics.step_ms, metrics.tokens_per_s);
   std::string result = line;
+  if (const auto& seen = metrics.precision)
+    result += text("  saturated ", seen->saturated, "  flushed ", seen->flushed, "  nonfinite ", seen->nonfinite);
+  if (metrics.calibrated > 0) result += "  calibrated";
   if (metrics.validation_loss) result += text("  validation ", *metrics.validation_loss);
   return result;
 }

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "core/train/precision_state.h"
+
 namespace octachoron {
 
 struct StepMetrics {
@@ -16,8 +18,13 @@ struct StepMetrics {
   double model_tflops_per_device = 0;
   double peak_tflops = 0;  ///< of one device; 0: unknown
   std::int64_t skipped = 0;
+  std::optional<PrecisionRecord> precision;  ///< sums over the quantised tensors, if there are any
+  int calibrated = 0;                        ///< calibrations before the step
   std::optional<double> validation_loss;
 };
+
+/// The shortest form that reads back the same; null where it is not finite.
+std::string json_number(double value);
 
 /// One line without its end. Floats in the shortest form that reads back the same; non-finite numbers are
 /// null, and so are the interval fields, which this version does not measure.

@@ -23,6 +23,8 @@ std::map<std::string, std::string> by_key(const std::string& parameters) {
   return values;
 }
 
+}  // namespace
+
 void refuse_other_model(const std::string& path, const CheckpointHeader& header,
                         const Parameters& parameters) {
   const auto stored = by_key(header.parameters), now = by_key(format_parameters(parameters));
@@ -38,8 +40,6 @@ void refuse_other_model(const std::string& path, const CheckpointHeader& header,
          parameters.run.seed, " here); set run.seed = ", header.seed,
          ", or use another run.name and run.output");
 }
-
-}  // namespace
 
 CheckpointHeader header_of(const RunState& state, const Parameters& parameters) {
   CheckpointHeader header;
@@ -91,8 +91,11 @@ StartingPoint find_starting_point(const Parameters& parameters, const World& wor
   });
   start.state = {header.step, header.samples, header.skipped};
   start.lines.push_back(text("resumes '", start.path, "' after step ", header.step));
-  for (const std::string& difference : parameter_differences(header.parameters, parameters))
+  for (const std::string& difference : parameter_differences(header.parameters, parameters)) {
     start.lines.push_back("changed since: " + difference);
+    for (const char* key : {"backend.precision", "precision.", "plugin."})
+      if (difference.starts_with(key)) start.same_recipe = false;
+  }
   return start;
 }
 
@@ -100,7 +103,8 @@ StartingPoint load_starting_point(StartingPoint start, const Parameters& paramet
                                   TrainingSession& session) {
   for (;;) try {
       session.initialise();  // padding, and what a checkpoint does not hold
-      if (!start.path.empty()) load_checkpoint(world.comm(), start.path, session.state());
+      if (!start.path.empty())
+        for (const std::string& line : session.load(start.path, start.same_recipe)) start.lines.push_back(line);
       return start;
     } catch (const CheckpointDamaged& error) {  // its values, which are first read here
       if (parameters.run.resume != "auto") throw;

@@ -25,7 +25,11 @@ struct StartingPoint {
   RunState state;
   std::vector<std::string> notes;  ///< for the user: files passed over
   std::vector<std::string> lines;  ///< for the user: the file, changed parameters
+  bool same_recipe = true;         ///< as the checkpoint was made with
 };
+
+/// \throws Error(data) where parameters that shape the model, or the seed, are not those of the checkpoint
+void refuse_other_model(const std::string& path, const CheckpointHeader& header, const Parameters& parameters);
 
 /// Collective. \throws Error(data) for another model shape or seed, Error(usage) for `none` where checkpoints
 /// of this run exist

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "core/checkpoint/load.h"
 #include "core/model/parameter_buffers.h"
 #include "core/numerics/random.h"
 #include "core/train/agreed_programs.h"
@@ -61,9 +62,11 @@ ProcessGrid grid_of(const Parameters& parameters) {
 
 TrainingSession::TrainingSession(const Parameters& parameters, const World& world, Backend& backend)
     : parameters_(parameters),
+      world_(world),
       grid_(grid_of(parameters)),
       rank_(world.rank()),
       device_(backend.device()),
+      recipe_(backend.recipe()),
       programs_(agreed_programs(parameters, {grid_, &backend.device(), &backend.recipe()}, world)),
       groups_(backend.communicator(), grid_, world.rank()),
       lanes_(backend.device()),
@@ -71,9 +74,13 @@ TrainingSession::TrainingSession(const Parameters& parameters, const World& worl
   ensure(device_.properties().is_host,
          "state on devices with memory of their own is not available in this version");
   const ExecutionContext context{device_, backend.communicator(), groups_, lanes_, arena_, grid_, rank_};
-  training_ = std::make_unique<Executor>(programs_.training.built.program, programs_.training.plan, context);
-  validation_ =
-      std::make_unique<Executor>(programs_.validation.built.program, programs_.validation.plan, context);
+  const auto bind = [&](const PlannedProgram& planned) {
+    return std::make_unique<Executor>(planned.program, planned.plan, context);
+  };
+  training_ = bind(programs_.training);
+  validation_ = bind(programs_.validation);
+  if (programs_.calibration) calibration_ = bind(*programs_.calibration);
+  precision_ = std::make_unique<PrecisionState>(programs_, *training_);
 }
 
 void TrainingSession::initialise() {
@@ -93,6 +100,19 @@ void TrainingSession::initialise() {
     else
       initialise_range(tensor, parameters_.run.seed, range, reinterpret_cast<float*>(data));
   }
+  precision_->reset();
+  precision_->note_weights(world_, grid_);
+}
+
+std::vector<std::string> TrainingSession::load(const std::string& path, bool same_rule, Moments moments) {
+  std::vector<CheckpointTensor> tensors = parameter_state();
+  if (moments == Moments::leave)
+    std::erase_if(tensors, [](const CheckpointTensor& tensor) { return tensor.path.starts_with("/optimizer/"); });
+  load_checkpoint(world_.comm(), path, tensors);
+  precision_->reset();
+  std::vector<std::string> lines = precision_->load(world_, path, same_rule);
+  precision_->note_weights(world_, grid_);
+  return lines;
 }
 
 void TrainingSession::load_inputs(Executor& executor, const RankBatch& batch, double learning_rate,
@@ -121,9 +141,31 @@ StepResult TrainingSession::read_result(const Executor& executor) const {
 }
 
 StepResult TrainingSession::step(const RankBatch& batch, double learning_rate, std::int64_t step) {
+  const int calibrations = calibrate_if_due(batch);
   load_inputs(*training_, batch, learning_rate, step);
   training_->run();
-  return read_result(*training_);
+  precision_->apply(recipe_, step);
+  StepResult result = read_result(*training_);
+  result.calibrations = calibrations;
+  return result;
+}
+
+// A tensor that stays zero, as the gradient behind a projection that starts at zero, is not waited for: it enters its
+// history with the first step that sees it.
+int TrainingSession::calibrate_if_due(const RankBatch& batch) {
+  constexpr int kMost = 3;
+  if (!calibration_) return 0;
+  if (precision_->unknown().empty()) return calibrations_in_a_row_ = 0;
+  if (calibrations_in_a_row_ >= kMost) return 0;
+  ++calibrations_in_a_row_;
+  calibrate(batch);
+  return 1;
+}
+
+void TrainingSession::calibrate(const RankBatch& batch) {
+  load_inputs(*calibration_, batch, 0, 0);
+  calibration_->run();
+  precision_->apply(recipe_, 0);
 }
 
 double TrainingSession::validate(const RankBatch& batch) {
@@ -134,6 +176,7 @@ double TrainingSession::validate(const RankBatch& batch) {
 
 Origin TrainingSession::step_checked(const RankBatch& batch, double learning_rate, std::int64_t step,
                                      StepResult& result) {
+  result.calibrations = calibrate_if_due(batch);
   load_inputs(*training_, batch, learning_rate, step);
   Origin first;
   std::int64_t place = 0;
@@ -142,7 +185,10 @@ Origin TrainingSession::step_checked(const RankBatch& batch, double learning_rat
     ++place;
   });
   if (first.what.empty()) first.place = -1;
+  precision_->apply(recipe_, step);
+  const int calibrations = result.calibrations;
   result = read_result(*training_);
+  result.calibrations = calibrations;
   return first;
 }
 
@@ -180,6 +226,12 @@ void TrainingSession::append_ranges(std::vector<CheckpointTensor>& out, const st
 }
 
 std::vector<CheckpointTensor> TrainingSession::state() const {
+  std::vector<CheckpointTensor> tensors = parameter_state();
+  for (CheckpointTensor& tensor : precision_->tensors(rank_ == 0)) tensors.push_back(std::move(tensor));
+  return tensors;
+}
+
+std::vector<CheckpointTensor> TrainingSession::parameter_state() const {
   std::vector<CheckpointTensor> tensors;
   append_ranges(tensors, "/master/", ParameterBuffers::master_name);
   append_ranges(tensors, "/optimizer/exp_avg/", ParameterBuffers::exp_avg_name);

@@ -9,6 +9,7 @@
 #include "core/engine/backend.h"
 #include "core/engine/executor.h"
 #include "core/schedule/rank_programs.h"
+#include "core/train/precision_state.h"
 
 namespace octachoron {
 
@@ -16,7 +17,11 @@ struct StepResult {
   double loss = 0;       ///< nats, mean over the valid targets of the global batch
   double grad_norm = 0;  ///< before clipping
   bool finite = true;    ///< false: nothing was updated
+  int calibrations = 0;  ///< that preceded the step
 };
+
+/// Of the optimiser: they change no loss and are twice as large as the weights.
+enum class Moments { load, leave };
 
 /// The first operation that wrote a value that is not finite.
 struct Origin {
@@ -35,11 +40,20 @@ class TrainingSession {
   const ProcessGrid& grid() const { return grid_; }
   Executor& training() { return *training_; }
   Executor& validation() { return *validation_; }
+  const PrecisionState& precision() const { return *precision_; }
+  /// What the last training step saw of each quantised tensor, in the order of the plan.
+  std::vector<PrecisionRecord> precision_records() const { return precision_->records(*training_); }
   Arena& arena() { return arena_; }
   GroupTable& groups() { return groups_; }
 
-  /// Masters from the seed (contract 1.1), moments zero.
+  /// Masters from the seed (contract 1.1), moments zero, histories empty but for those of weights. Collective.
   void initialise();
+  /// Takes the state of a checkpoint. Collective. \param same_rule the recipe and its parameters are those it was made with
+  /// \return lines for the user
+  std::vector<std::string> load(const std::string& path, bool same_rule, Moments moments = Moments::load);
+  /// Begins the histories that know nothing with a pass over the batch; changes nothing else. \pre there are some
+  void calibrate(const RankBatch& batch);
+  /// Calibrates before, where a tensor's history knows nothing (contract 1.5).
   StepResult step(const RankBatch& batch, double learning_rate, std::int64_t step);
   /// Mean loss of a batch, forward only.
   double validate(const RankBatch& batch);
@@ -47,27 +61,33 @@ class TrainingSession {
   Origin step_checked(const RankBatch& batch, double learning_rate, std::int64_t step, StepResult& result);
 
   /// `/master`, `/optimizer/exp_avg`, `/optimizer/exp_avg_sq` of all tensors, with the ranges this rank owns,
-  /// in place.
+  /// and the tables of `/precision`, in place.
   std::vector<CheckpointTensor> state() const;
   /// `/gradient/<tensor>` of the last step, before clipping. Valid until the next step or validation.
   std::vector<CheckpointTensor> gradients() const;
 
  private:
+  int calibrate_if_due(const RankBatch& batch);
   void load_inputs(Executor& executor, const RankBatch& batch, double learning_rate, std::int64_t step);
   StepResult read_result(const Executor& executor) const;
+  std::vector<CheckpointTensor> parameter_state() const;
   void append_ranges(std::vector<CheckpointTensor>& out, const std::string& group,
                      const std::function<std::string(int)>& buffer) const;
   std::string first_nonfinite(const Issue& issue) const;
 
   const Parameters& parameters_;
+  const World& world_;
   ProcessGrid grid_;
   int rank_;
   Device& device_;
+  const Recipe& recipe_;
   RankPrograms programs_;
   GroupTable groups_;
   LaneSet lanes_;
   Arena arena_;
-  std::unique_ptr<Executor> training_, validation_;
+  std::unique_ptr<Executor> training_, validation_, calibration_;
+  std::unique_ptr<PrecisionState> precision_;
+  int calibrations_in_a_row_ = 0;
 };
 
 ProcessGrid grid_of(const Parameters& parameters);

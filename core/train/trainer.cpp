@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <sstream>
+#include <utility>
 
 #include "core/base/version.h"
 #include "core/checkpoint/save.h"
@@ -12,6 +13,7 @@
 #include "core/data/sample_order.h"
 #include "core/parallel/together.h"
 #include "core/report/tables.h"
+#include "core/train/evaluate.h"
 #include "core/train/learning_rate.h"
 #include "core/train/run_state.h"
 #include "core/train/stop_policy.h"
@@ -93,7 +95,7 @@ class Run {
   std::unique_ptr<TokenData> open(const std::vector<std::string>& files) const {
     if (files.empty()) return nullptr;
     return std::make_unique<TokenData>(files, parameters_.data.format, parameters_.model.sequence,
-                                       parameters_.model.vocab);
+                                       parameters_.model.vocab, ScanShare{world_.rank(), world_.size()});
   }
 
   void warn_of_waiting(const std::string& waits, double seconds) const {
@@ -121,7 +123,7 @@ class Run {
     const Recipe& recipe = backend_.recipe();
     say("model: ", programs.set.global_elements(), " parameters, ", programs.set.local_elements(),
         " of them on a TP rank");
-    say("precision:\n", precision_table_text(programs.training.built.precision),
+    say("precision:\n", precision_table_text(programs.quantization.table),
         "  activations between them are stored in ", name(recipe.storage(OCT_STORAGE_ACTIVATION)),
         "; never in FP8: embedding, norms, softmax, attention core, residual stream and loss (statistics in ",
         name(recipe.storage(OCT_STORAGE_STATISTIC)), "), gradients and their reductions in ",
@@ -142,6 +144,7 @@ class Run {
     policy_.note_step(seconds);
     finite_ = result.finite;
     if (!finite_) report_skipped(result, rate);
+    if (batch_.global_valid_targets == 0) report_no_target();
     state_.step = step;
     state_.samples += parameters_.batch.global;
     state_.skipped += finite_ ? 0 : 1;
@@ -154,8 +157,12 @@ class Run {
     metrics.step = state_.step, metrics.samples = state_.samples, metrics.skipped = state_.skipped;
     metrics.tokens = state_.samples * model.sequence;
     metrics.time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-    metrics.loss = result.loss, metrics.grad_norm = result.grad_norm, metrics.learning_rate = rate;
+    // The mean over no targets is no number; its gradient is zero.
+    metrics.loss = batch_.global_valid_targets > 0 ? result.loss : std::numeric_limits<double>::quiet_NaN();
+    metrics.grad_norm = result.grad_norm, metrics.learning_rate = rate;
     metrics.step_ms = seconds * 1e3;
+    if (!session_.precision().empty()) metrics.precision = total(session_.precision_records());
+    metrics.calibrated = result.calibrations;
     const double tokens = double(parameters_.batch.global * model.sequence);
     metrics.tokens_per_s = tokens / seconds;
     const std::int64_t matrices = matrix_weights(session_.programs().set, model.tie_embeddings);
@@ -181,6 +188,12 @@ class Run {
     ensure(!again.finite, "step ", state_.step + 1, " was not finite, but is when run again: the device is not reliable");
   }
 
+  void report_no_target() {
+    if (!std::exchange(no_target_reported_, true))
+      warn("step ", state_.step + 1, " has no target (the loss mask leaves out its whole batch); nothing is to be done, ",
+           "its gradient is zero, its loss null in the metrics, and later ones are not reported");
+  }
+
   // The earliest operation of all ranks speaks, and of those the lowest rank: what is not finite soon is so
   // everywhere.
   void agree_on_origin(const Origin& found) const {
@@ -198,17 +211,10 @@ class Run {
     const DataParameters& data = parameters_.data;
     if (!validation_ || data.validate_every == 0) return false;
     if (state_.step % data.validate_every != 0 && state_.step != parameters_.run.steps) return false;
-    std::int64_t batches = validation_batches(*validation_, shape_);
-    if (data.validate_batches > 0) batches = std::min(batches, data.validate_batches);
-    double loss = 0, tokens = 0;
-    for (std::int64_t b = 0; b < batches; ++b) {
-      if (b > 0 && policy_.stop_asked()) return true;
-      validation_batch(*validation_, shape_, b, batch_);
-      loss += session_.validate(batch_) * double(batch_.global_valid_targets);
-      tokens += double(batch_.global_valid_targets);
-    }
-    metrics.validation_loss = loss / tokens;
-    return false;
+    const Evaluation evaluation = evaluate_batches(session_, *validation_, shape_, data.validate_batches,
+                                                   [this] { return policy_.stop_asked(); });
+    if (!evaluation.stopped) metrics.validation_loss = evaluation.loss;
+    return evaluation.stopped;
   }
 
   void log(const StepMetrics& metrics) {
@@ -286,7 +292,7 @@ class Run {
   std::unique_ptr<MetricsFile> metrics_;
   std::string metrics_problem_;  // of the last line
   RankBatch batch_;
-  bool finite_ = true;
+  bool finite_ = true, no_target_reported_ = false;
   std::int64_t saved_step_ = -1;
 };
 

@@ -1,10 +1,15 @@
 #pragma once
 /// The keys of [precision] as a recipe receives them: lines "key=value", names without the section.
+#include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <initializer_list>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+
+#include "core/plugin/abi.h"
 
 namespace octachoron::plugin {
 
@@ -14,10 +19,12 @@ struct PrecisionOptions {
   std::int64_t high_precision_first = 0, high_precision_last = 0;
 
   /// Keys that were set to something else than their default, "precision.head, precision.margin"; empty if none.
-  std::string changed() const {
+  /// \param among the keys that count; none: all
+  std::string changed(std::initializer_list<std::string_view> among = {}) const {
     std::string keys;
     const auto note = [&](bool is, const char* key) {
-      if (is) keys += (keys.empty() ? "precision." : ", precision.") + std::string(key);
+      const bool counts = among.size() == 0 || std::find(among.begin(), among.end(), key) != among.end();
+      if (is && counts) keys += (keys.empty() ? "precision." : ", precision.") + std::string(key);
     };
     const PrecisionOptions defaults;
     note(format != defaults.format, "format");
@@ -32,6 +39,13 @@ struct PrecisionOptions {
     return keys;
   }
 };
+
+/// One line if `keys`, as of changed(), are there in vain.
+inline void warn_without_effect(const oct_host& host, const std::string& keys, const char* why) {
+  if (keys.empty() || host.log == nullptr) return;
+  const std::string line = keys + " has no effect (" + why + "); remove it, or choose another precision";
+  host.log(host.user, 1, line.c_str());
+}
 
 [[noreturn]] inline void refuse_option(const std::string& key, const std::string& value,
                                        const std::string& legal) {

@@ -13,9 +13,7 @@ template <class Types>
 class UniformRecipe {
  public:
   UniformRecipe(const oct_host& host, const std::string& options) {
-    const std::string changed = parse_precision_options(options).changed();
-    if (!changed.empty() && host.log != nullptr)
-      host.log(host.user, 1, (changed + " has no effect (this recipe quantises nothing); remove it, or choose another precision").c_str());
+    warn_without_effect(host, parse_precision_options(options).changed(), "this recipe quantises nothing");
   }
   oct_dtype storage(oct_storage role) const {
     const bool travels = role == OCT_STORAGE_WEIGHT || role == OCT_STORAGE_ACTIVATION;

@@ -67,6 +67,31 @@ TEST(CommandLine, GroupsOfCommands) {
   EXPECT_EQ(import.output, "c");
 }
 
+TEST(CommandLine, Data) {
+  const CommandLine import = parse_command_line({"data", "import", "a", "--output", "c", "--from", "u16", "--vocab",
+                                                 "50257", "--separator=50256"});
+  EXPECT_EQ(import.from, "u16");
+  EXPECT_EQ(import.vocab, 50257);
+  EXPECT_EQ(import.separator, 50256);
+  EXPECT_EQ(parse_command_line({"data", "import", "a", "--output", "c"}).from, "auto");
+  EXPECT_EQ(parse_command_line({"data", "info", "a", "--sequence", "128"}).sequence, 128);
+  EXPECT_THAT(refusal({"data", "import", "a", "--output", "c", "--from", "txt"}), HasSubstr("did you mean text?"));
+  EXPECT_THAT(refusal({"data", "import", "a", "--output", "c", "--vocab", "1"}), HasSubstr("legal: 2 .. 16777216"));
+  EXPECT_THAT(refusal({"data", "info", "a", "--sequence", "0"}), HasSubstr("--sequence '0'"));
+}
+
+TEST(CommandLine, Evaluate) {
+  const CommandLine line = parse_command_line({"evaluate", "c.h5", "--data", "v.h5", "--batches", "0", "--json", "o",
+                                               "--set", "grid.dp=1"});
+  EXPECT_THAT(line.positional, ElementsAre("c.h5"));
+  EXPECT_EQ(line.data, "v.h5");
+  EXPECT_EQ(line.batches, 0);
+  EXPECT_EQ(line.json, "o");
+  EXPECT_THAT(line.overrides, ElementsAre("grid.dp=1"));
+  EXPECT_EQ(parse_command_line({"evaluate", "c.h5"}).batches, -1);
+  EXPECT_THAT(refusal({"evaluate", "c.h5", "--batches", "-1"}), HasSubstr("--batches '-1'"));
+}
+
 TEST(CommandLine, WrongNumbersOfArguments) {
   const std::vector<Arguments> cases = {{"train"},
                                         {"train", "a", "b"},
@@ -77,6 +102,7 @@ TEST(CommandLine, WrongNumbersOfArguments) {
                                         {"data", "info"},
                                         {"data", "import", "--output", "c"},
                                         {"doctor", "a"},
+                                        {"evaluate"},
                                         {"checkpoint", "show", "a", "b"}};
   for (const Arguments& arguments : cases)
     EXPECT_THAT(refusal(arguments), HasSubstr("is given")) << testing::PrintToString(arguments);
@@ -115,7 +141,6 @@ TEST(CommandLine, WhatALaterVersionBringsIsRefusedByName) {
   const std::vector<Arguments> cases = {{"compare", "a", "--variant", "b"},
                                         {"scan", "a"},
                                         {"report", "d"},
-                                        {"evaluate", "c"},
                                         {"sample", "c"},
                                         {"checkpoint", "export", "a"},
                                         {"checkpoint", "import", "a"},

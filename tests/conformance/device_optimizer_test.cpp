@@ -1,7 +1,6 @@
 /// Gradient norm, clip and AdamW by known answers.
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cmath>
 
 #include "tests/conformance/device_rig.h"
@@ -70,8 +69,7 @@ std::vector<Operand> adamw_operands(const Step& s, DType gradient, DType master,
                    for (double& x : v) x *= x;
                    return v;
                  }()),
-          random(weight, 1, n, 5),
-          zeros(OCT_U32, 1, 1)};
+          random(weight, 1, n, 5)};
 }
 Attributes attributes(const Step& s) {
   return {.f = {s.beta1, s.beta2, s.epsilon, s.decay}};
@@ -85,7 +83,6 @@ TEST(DeviceOptimizer, AdamwAgainstTheFormula) {
       const Step s = {.step = 7, .factor = 0.3};
       std::vector<Operand> o = adamw_operands(s, master, master, weight, 5003);
       std::vector<double> p = o[3].values;
-      double largest = 0;
       for (std::size_t k = 0; k < p.size(); ++k) {
         const double g = o[0].values[k] * s.factor;
         const double m = s.beta1 * o[4].values[k] + (1 - s.beta1) * g,
@@ -97,9 +94,7 @@ TEST(DeviceOptimizer, AdamwAgainstTheFormula) {
       EXPECT_LE(difference(o[3].values, p), master == OCT_F64 ? 1e-14 : 2e-7);
       for (std::size_t k = 0; k < p.size(); ++k) {
         ASSERT_EQ(o[6].values[k], rounded(weight, o[3].values[k]));
-        largest = std::max(largest, std::abs(o[3].values[k]));
       }
-      EXPECT_EQ(o[7].values[0], double(std::bit_cast<std::uint32_t>(float(largest))));
     }
   }
 }
@@ -142,18 +137,9 @@ TEST(DeviceOptimizer, FlagZeroLeavesEveryByte) {
   Rig rig;
   std::vector<Operand> o = adamw_operands({.flag = 0}, OCT_F32, OCT_F32, OCT_BF16, 777);
   o[0].values[5] = NAN;
-  o[7].values[0] = 123;
   const std::vector<Operand> before = o;
   rig.run(OCT_ADAMW, o, attributes({}));
   for (std::size_t k = 3; k < o.size(); ++k) EXPECT_EQ(o[k].values, before[k].values) << k;
-}
-
-TEST(DeviceOptimizer, AmaxOfNanIsLargerThanAnyNumber) {
-  Rig rig;
-  std::vector<Operand> o = adamw_operands({}, OCT_F32, OCT_F32, OCT_F32, 9000);
-  o[3].values[8000] = NAN;
-  rig.run(OCT_ADAMW, o, attributes({}));
-  EXPECT_GT(o[7].values[0], double(0x7f800000));
 }
 
 TEST(DeviceOptimizer, ThreadsDoNotChangeBits) {

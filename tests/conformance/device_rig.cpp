@@ -10,6 +10,8 @@
 #include <random>
 #include <stdexcept>
 
+#include "core/numerics/formats.h"
+
 namespace octachoron::conformance {
 namespace {
 
@@ -45,6 +47,9 @@ void encode(DType type, double value, unsigned char* to) {
       return put(std::uint64_t(value));
     case OCT_U8:
       return put(std::uint8_t(value));
+    case OCT_E4M3:
+    case OCT_E5M2:
+      return put(encode_fp8(type, float(value)));
     default:
       throw std::logic_error("no encoding");
   }
@@ -76,6 +81,9 @@ double decode(DType type, const unsigned char* from) {
       return get(std::uint64_t{});
     case OCT_U8:
       return get(std::uint8_t{});
+    case OCT_E4M3:
+    case OCT_E5M2:
+      return decode_fp8(type, *from);
     default:
       throw std::logic_error("no decoding");
   }
@@ -209,6 +217,13 @@ Rig::~Rig() {
 
 void Rig::check(oct_status status, const char* what) const {
   if (status != OCT_OK) throw std::runtime_error(std::string(what) + ": " + plugin_->last_error());
+}
+
+oct_device_properties Rig::properties() const {
+  oct_device_properties p{};
+  p.struct_size = sizeof p;
+  check(table_->properties(device_, &p), "properties");
+  return p;
 }
 
 std::unique_ptr<Rig::Memory> Rig::allocate(std::size_t bytes) {

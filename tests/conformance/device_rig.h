@@ -22,10 +22,11 @@ struct Operand {
   std::vector<double> values;
   std::int64_t gap = 0;  ///< elements between rows; they must not be touched
   int alias = -1;        ///< operand of the operation whose memory it shares
+  int declared = -1;     ///< the type it is described with, where the test wants to see its bytes as another's
 
   double at(std::int64_t r, std::int64_t c) const { return values[std::size_t(r * columns + c)]; }
   std::int64_t pitch() const { return columns + gap; }
-  oct_matrix matrix() const { return {type, 0, rows, columns, pitch()}; }
+  oct_matrix matrix() const { return {declared < 0 ? type : declared, 0, rows, columns, pitch()}; }
 };
 
 Operand absent();
@@ -57,6 +58,7 @@ class Rig {
   const oct_device_table& table() const { return *table_; }
   oct_device* device() const { return device_; }
   oct_lane* lane() const { return lane_; }
+  oct_device_properties properties() const;
 
   /// Runs the operation once; outputs are read back into `operands`. Workspace is poisoned first. Fails the
   /// test where the device refuses, reports an error, or touches a gap.

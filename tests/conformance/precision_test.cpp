@@ -22,7 +22,7 @@ const char* kKeys =
 
 std::vector<std::string> recipes() {
   const char* chosen = std::getenv("OCTACHORON_TEST_PRECISION");
-  return chosen == nullptr ? std::vector<std::string>{"fp32", "fp64", "bf16"} : std::vector<std::string>{chosen};
+  return chosen == nullptr ? std::vector<std::string>{"fp32", "fp64", "bf16", "fp8-delayed", "fp8-current"} : std::vector<std::string>{chosen};
 }
 
 class Precision : public testing::TestWithParam<std::string> {

@@ -98,8 +98,7 @@ TEST(TokenData, ForeignIdsAreFoundBeyondTheFirstWindow) {
 TEST(TokenData, OtherFormatsAreSeenAndRefused) {
   const Scratch files;
   const std::string hdf5 = files.write("t.h5", "\x89HDF\r\n\x1a\n" + std::string(40, 'x'));
-  EXPECT_THAT(refusal(ExitStatus::usage, [&] { TokenData({hdf5}, "auto", 8, 256); }), HasSubstr("hdf5"));
-  EXPECT_EQ(TokenData({hdf5}, "text", 8, 256).tokens(), 48);
+  EXPECT_EQ(TokenData({hdf5}, "text", 8, 256).tokens(), 48) << "the bytes, where the user insists";
   const std::string llmc = files.write("t.bin", "\x58\xd8\x34\x01" + std::string(40, 'x'));
   EXPECT_THAT(refusal(ExitStatus::usage, [&] { TokenData({llmc}, "auto", 8, 256); }), HasSubstr("llmc"));
   EXPECT_THAT(refusal(ExitStatus::usage,

@@ -67,7 +67,7 @@ void expect_changes(const Strings& grid, const World& world) {
       small_model::parameters(with(grid, {"model.layers=1", text("batch.global=", 2 * dp)}));
   Machine machine(world, parameters);
   const StepProgram program =
-      build_rank_programs(parameters, machine.target(), world.rank()).training.built.program;
+      build_rank_programs(parameters, machine.target(), world.rank()).training.program;
   Prepared whole(machine, program);
   const std::string expected = outcome(whole, parameters, world.rank());
   ASSERT_TRUE(outcome(whole, parameters, world.rank()) == expected);

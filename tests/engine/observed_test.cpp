@@ -56,7 +56,7 @@ std::int64_t highest_written(Arena& arena) {
 
 // Bytes of the buffer that lies highest in the arena.
 std::int64_t bytes_of_highest(const PlannedProgram& planned) {
-  const StepProgram& program = planned.built.program;
+  const StepProgram& program = planned.program;
   std::int64_t highest = -1, bytes = 0;
   for (std::size_t i = 0; i < planned.plan.placement.size(); ++i) {
     const Buffer& buffer = program.buffers[i / std::size_t(program.instances_per_buffer())];

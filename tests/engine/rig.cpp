@@ -99,7 +99,7 @@ std::byte* Prepared::data(const std::string& buffer) const {
 }
 
 std::int64_t persistent_bytes(const PlannedProgram& planned) {
-  const StepProgram& program = planned.built.program;
+  const StepProgram& program = planned.program;
   std::int64_t end = 0;
   for (int b = 0; b < int(program.buffers.size()); ++b)
     if (program.buffers[b].persistent)

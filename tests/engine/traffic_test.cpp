@@ -18,7 +18,7 @@ TEST(Traffic, OfAStepIsThePlanned) {
       session.session.groups().traffic(true);
       session.step();
       TrafficTable planned =
-          planned_traffic(session.session.programs().training.built.program, session.session.grid());
+          planned_traffic(session.session.programs().training.program, session.session.grid());
       EXPECT_EQ(planned.empty(), world.size() == 1) << where;
       for (const GroupTable::Traffic& group : session.session.groups().traffic(true)) {
         const std::string name = to_string(group.axes) + " (" + group.purpose + ")";

@@ -33,6 +33,19 @@ TINY = {
 }  # yapf: disable
 
 
+def processes():
+    """The parent of each process. Who ended and waits for its parent to notice is none: it may wait for ever."""
+    parents = {}
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            state, parent = (entry / "stat").read_text().rsplit(")", 1)[1].split()[:2]
+        except OSError:
+            continue  # it ended meanwhile
+        if state not in "ZX":
+            parents[int(entry.name)] = int(parent)
+    return parents
+
+
 class Result:
     """How a run ended: status, stdout, stderr."""
 
@@ -58,18 +71,18 @@ class Launch:
                                         env=environment, start_new_session=True)
 
     def ranks(self):
-        """Process ids of the ranks, by rank; mpirun is their parent."""
-        found = {}
-        for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        """Process ids of the ranks, by rank: children of mpirun, with MPICH of its proxy."""
+        found, parents = {}, processes()
+        for pid, parent in parents.items():
+            if self.process.pid not in (parent, parents.get(parent)):
+                continue
             try:
-                parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-                if parent != self.process.pid:
-                    continue
+                entry = pathlib.Path("/proc") / str(pid)
                 environment = (entry / "environ").read_bytes().decode(errors="replace")
                 rank = re.search(r"(?:^|\0)(?:OMPI_COMM_WORLD_RANK|PMI_RANK)=(\d+)\0", environment)
                 if rank:
-                    found[int(rank.group(1))] = int(entry.name)
-            except (OSError, IndexError):
+                    found[int(rank.group(1))] = pid
+            except OSError:
                 continue  # it ended meanwhile
         return found
 

@@ -6,9 +6,9 @@ import stat
 import time
 import unittest
 
-from harness import DATA, ENVIRONMENT, INTERNAL, FaultTest
+from harness import DATA, ENVIRONMENT, INTERNAL, FaultTest, processes
 
-KILLED = 128 + signal.SIGKILL
+KILLED = (128 + signal.SIGKILL, signal.SIGKILL)  # Open MPI's mpirun; MPICH's
 # 1.2 million weights: a file of 14 MB, so that a kill finds a save under way.
 LARGE = {"model__hidden": 128, "model__layers": 6, "model__sequence": 8, "batch__global": 4, "batch__micro": 1,
          "grid__dp": 2}  # yapf: disable
@@ -21,7 +21,7 @@ class Killed(FaultTest):
         self.wait_until(lambda: condition(launch), launch, "the moment to kill")
         launch.signal_rank(rank, signal.SIGKILL)
         result = launch.wait(30)
-        self.assertEqual(result.status, KILLED, str(result))
+        self.assertIn(result.status, KILLED, str(result))
         self.assertEqual(launch.ranks(), {})
 
     def resume(self, **changes):
@@ -65,11 +65,11 @@ class Killed(FaultTest):
         changes = {"grid__dp": 2, "checkpoint__every": 5}
         launch = self.start_training(ranks=2, run__steps=1_000_000, optimizer__decay_steps=100, **changes)
         self.wait_until(lambda: self.lines_of_metrics() >= 7, launch, "seven steps")
-        ranks = launch.ranks().values()
+        ranks = set(launch.ranks().values())
         launch.process.kill()
         launch.process.wait()
         end = time.monotonic() + 30
-        while any(os.path.exists(f"/proc/{pid}") for pid in ranks):
+        while ranks & processes().keys():
             self.assertLess(time.monotonic(), end, "a rank outlives its launcher")
             time.sleep(0.05)
         self.assertGreaterEqual(self.resume(**changes), 5)
@@ -119,10 +119,12 @@ class Alone(FaultTest):
 
     def run_with_rank_1_in(self, shell, **changes):
         wrapper = self.path("wrapper.sh")
-        wrapper.write_text(f'#!/bin/bash\n[ "$OMPI_COMM_WORLD_RANK" = 1 ] && {shell}\nexec "$@"\n')
+        wrapper.write_text(f'#!/bin/bash\n[ "${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}" = 1 ] && {shell}\nexec "$@"\n')
         wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
         file = self.parameters(**{"grid__dp": 2, **changes})
-        return self.start("train", file, ranks=2, wrapper=[wrapper]).wait()
+        # MPI's own shared memory is files too, which the limits are not meant for.
+        sockets = {"OMPI_MCA_btl": "self,tcp", "UCX_TLS": "self,tcp"}
+        return self.start("train", file, ranks=2, wrapper=[wrapper], environment=sockets).wait()
 
     def test_memory(self):
         # 3 GB of address space do for everything but an arena of 200 million weights.

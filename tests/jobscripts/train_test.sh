@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # train_test.sh TRAIN.SBATCH: what the job script makes of each end of a run; srun and scontrol are pretended.
 set -u
+unset SLURM_MPI_TYPE
 script=$(readlink -f "$1")
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
@@ -61,9 +62,13 @@ expect 5 5 no               # diverged
 expect 2 2 no
 expect wait 75 yes USR1     # before the time limit
 expect wait 75 no TERM      # cancelled
-grep -qx -- '--mpi=pmix --cpus-per-task=4 program train run.ini --set run.steps=7' srun-arguments || {
+launched_with() {
+  grep -qx -- "--mpi=$1 --cpus-per-task=4 program train run.ini --set run.steps=7" srun-arguments && return
   echo "FAIL srun $(cat srun-arguments)"
   failures=$((failures + 1))
 }
+launched_with pmix
+SLURM_MPI_TYPE=pmi2 expect finish 0 no
+launched_with pmi2
 echo "$failures failed"
 [ "$failures" = 0 ]

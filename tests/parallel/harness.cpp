@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -144,7 +145,7 @@ void Trial::set_master(const std::string& tensor, std::int64_t row, std::int64_t
 
 void Trial::poison() {
   const PlannedProgram& planned = session_.programs().training;
-  const StepProgram& program = planned.built.program;
+  const StepProgram& program = planned.program;
   std::int64_t end = 0;
   for (int b = 0; b < int(program.buffers.size()); ++b)
     if (program.buffers[b].persistent)

@@ -57,7 +57,7 @@ TEST(Loading, RefusesWhatIsNoLibrary) {
 
 TEST(Loading, RefusesAnotherMajorVersionBeforeReadingAnythingElse) {
   EXPECT_THAT(refusal(fixture("stale-major")),
-              AllOf(HasSubstr("ABI 2.0"), HasSubstr("1.0"), HasSubstr("rebuild")));
+              AllOf(HasSubstr("ABI 2."), HasSubstr("1."), HasSubstr("rebuild")));
 }
 TEST(Loading, RefusesShortTable) {
   EXPECT_THAT(refusal(fixture("short-table")), HasSubstr("too short for 'spec'"));

@@ -12,7 +12,8 @@ block cmake >"$folder/mine/CMakeLists.txt"
 block cpp >"$folder/mine/mine.cpp"
 
 cmake --install "$build" --prefix "$folder/installed" >/dev/null
-cmake -S "$folder/mine" -B "$folder/build" -DCMAKE_PREFIX_PATH="$folder/installed" >/dev/null
+generator=$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' "$build/CMakeCache.txt") # the default, make, may be missing
+cmake -S "$folder/mine" -B "$folder/build" -G "$generator" -DCMAKE_PREFIX_PATH="$folder/installed" >/dev/null
 cmake --build "$folder/build" >/dev/null
 
 head -c 4000 "$source/core/docs/plugins.md" >"$folder/text.txt"

@@ -42,7 +42,7 @@ TEST(Digest, ChangesWithThe) {
       {"block", [](auto& p) { ++communication(p).peers.block; }},
       {"integer attribute", [](auto& p) { ++communication(p).i[7]; }},
       {"real attribute", [](auto& p) { communication(p).f[0] += 1e-9; }},
-      {"rule of the rank", [](auto& p) { ++communication(p).rank_dependence.stride; }},
+      {"rule of the rank", [](auto& p) { ++communication(p).rank_dependence.stride[0]; }},
       {"buffer of a view", [](auto& p) { ++communication(p).operands[0].view.buffer; }},
       {"offset of a view", [](auto& p) { ++communication(p).operands[0].view.offset; }},
       {"type of a view", [](auto& p) { communication(p).operands[0].view.dtype = OCT_E8M0; }},

@@ -19,7 +19,7 @@ TEST(Buckets, OneReductionABucketAndStep) {
         const RankPrograms programs = small_model::programs(
             small_model::parameters({"grid.dp=2", "grid.tp=2", text("batch.global=", 2 * micro_batches),
                                      text("parallel.overlap=", overlap), text("parallel.bucket=", bucket)}));
-        const StepProgram& program = programs.training.built.program;
+        const StepProgram& program = programs.training.program;
         std::map<int, int> reductions;  // by buffer of gradients
         small_model::count(program, [&](const Operation& operation) {
           const bool reduces = operation.op == OCT_REDUCE_SCATTER && operation.peers.purpose == "gradient";

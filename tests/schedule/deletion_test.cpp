@@ -46,7 +46,7 @@ TEST(Deletion, OnEveryRankIsNamedUnlessInPlace) {
   for (const char* sequence_parallel : {"on", "off"}) {
     const Parameters parameters = small_model::parameters(
         {"grid.dp=2", "grid.tp=2", "batch.global=4", text("parallel.sequence_parallel=", sequence_parallel)});
-    const StepProgram program = small_model::programs(parameters).training.built.program;
+    const StepProgram program = small_model::programs(parameters).training.program;
     std::map<std::string, int> named, silent;
     without_each_operation(program, [&](const StepProgram& changed, const Operation& deleted) {
       const Strings problems = verify_memory({"all", &changed}, plan_memory(changed).placement);
@@ -66,7 +66,7 @@ TEST(Deletion, OnEveryRankIsNamedUnlessInPlace) {
 TEST(Deletion, OfACommunicationOnOneRankIsNamed) {
   const Parameters parameters = small_model::parameters({"grid.dp=2", "grid.tp=2", "model.layers=1"});
   const ProcessGrid grid = small_model::grid(parameters);
-  const StepProgram common = small_model::programs(parameters).training.built.program;
+  const StepProgram common = small_model::programs(parameters).training.program;
   int deletions = 0;
   without_each_operation(common, [&](const StepProgram& odd, const Operation& deleted) {
     if (!is_communication(deleted.op)) return;

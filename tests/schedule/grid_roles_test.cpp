@@ -52,7 +52,7 @@ TEST(GridRoles, ARankWithAnotherProgramFailsTheVerdict) {
       const AxisSet axes = group;
       std::string label;
       const GridRoles roles = roles_with(parameters, axis, [&](RankPrograms& programs) {
-        Operation& odd = first((training ? programs.training : programs.validation).built.program, axes);
+        Operation& odd = first((training ? programs.training : programs.validation).program, axes);
         label = odd.label;
         odd.label += ".odd";
       });
@@ -70,7 +70,7 @@ TEST(GridRoles, ARankOfTheMiddleHasTheRoleOfTheFirst) {
   const Parameters parameters = small_model::parameters({"grid.tp=4"});
   const ProcessGrid grid = small_model::grid(parameters);
   const GridRoles roles = roles_with(parameters, Axis::tp, [](RankPrograms& programs) {
-    programs.training.built.program.segments[0].name += ".odd";
+    programs.training.program.segments[0].name += ".odd";
   });
   const auto role_of = [&](int tp) { return roles.role_of(grid, Coordinate{tp, 0, 0, 0}); };
   for (const int tp : {0, 1, 2}) EXPECT_EQ(role_of(tp), 0) << tp;

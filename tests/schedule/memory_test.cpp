@@ -102,7 +102,7 @@ TEST(Memory, BytesOfARankAreThoseOfItsShare) {
     for (const bool sequence_parallel : {true, false}) {
       const Exact exact{.dp = dp, .tp = tp, .sequence_parallel = sequence_parallel};
       PlannedProgram planned = small_model::programs(small_model::parameters(exact.overrides())).training;
-      StepProgram& program = planned.built.program;
+      StepProgram& program = planned.program;
       const std::string where = text(dp, "x", tp, sequence_parallel ? ", sp" : "");
       const std::int64_t weights = exact.weights() * 4;
       EXPECT_EQ(planned.plan.by_class[int(MemoryClass::master)], weights / dp) << where;

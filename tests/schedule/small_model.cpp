@@ -75,7 +75,7 @@ std::vector<std::string> order_problems(const ProcessGrid& grid, const Mixed& pr
 }
 
 std::vector<std::string> all_problems(const ProcessGrid& grid, const PlannedProgram& planned) {
-  const Role role{"all", &planned.built.program};
+  const Role role{"all", &planned.program};
   std::vector<std::string> problems = verify_memory(role, planned.plan.placement);
   for (const Queues queues : kAllQueues)
     for (const bool symmetry : {true, false}) {

@@ -22,7 +22,7 @@ TrafficTable planned(const Case& c, const char* tied = "on") {
       {"model.hidden=128", "model.sequence=64", "model.vocab=256", text("model.tie_embeddings=", tied),
        text("grid.dp=", c.dp), text("grid.tp=", c.tp), text("batch.global=", c.dp * c.micro_batches),
        text("parallel.sequence_parallel=", c.sequence_parallel ? "on" : "off")});
-  return planned_traffic(small_model::programs(parameters).training.built.program,
+  return planned_traffic(small_model::programs(parameters).training.program,
                          small_model::grid(parameters));
 }
 

@@ -53,7 +53,7 @@ std::string named(const StepProgram& program, int segment, int index) {
 int expect_each_wait_is_needed(const std::string& setting, const Strings& overrides) {
   const Parameters parameters = small_model::parameters(overrides);
   PlannedProgram planned = small_model::programs(parameters).training;
-  StepProgram& odd = planned.built.program;
+  StepProgram& odd = planned.program;
   int removed = 0, of_calls = 0;
   without_each_wait(odd, [&](const Wait& wait, int segment, int call) {
     const int producer = wait.call == kSameCall
@@ -85,7 +85,7 @@ struct Grid2x2 {
     overrides.insert(overrides.begin(), {"grid.dp=2", "grid.tp=2", "parallel.bucket=0.01"});
     const Parameters parameters = small_model::parameters(overrides);
     grid = small_model::grid(parameters);
-    common = small_model::programs(parameters).training.built.program;
+    common = small_model::programs(parameters).training.program;
     odd = common;
   }
   // With the waits that the builder would derive for what was changed.
@@ -164,7 +164,7 @@ TEST(Verify, CollectivesOfTwoGroupsInACycleAreADeadlock) {
 // a second purpose of the same axes is needed; then one rank suffices.
 TEST(Verify, OneRankSufficesWhereTwoGroupsShareTwoRanks) {
   const Parameters parameters = small_model::parameters({"grid.tp=4"});
-  const StepProgram common = small_model::programs(parameters).training.built.program;
+  const StepProgram common = small_model::programs(parameters).training.program;
   StepProgram odd = common;
   auto& operations = small_model::segment(odd, "reduce gradients").operations;
   auto& agree = small_model::segment(odd, "agree").operations;
@@ -204,7 +204,7 @@ TEST(Verify, ABufferPlacedOnALiveOneIsNamed) {
   const Parameters parameters =
       small_model::parameters({"grid.tp=2", "batch.global=1"});  // values begin once
   PlannedProgram planned = small_model::programs(parameters).training;
-  const StepProgram& program = planned.built.program;
+  const StepProgram& program = planned.program;
   const std::vector<Span> live = spans(program);
   // A workspace holds many short values; a gradient bucket fills up part by part.
   const auto movable = [&](std::size_t id) {
@@ -251,7 +251,7 @@ TEST(Verify, OverlapMovesWeightGradients) {
         const Parameters parameters = small_model::parameters(with);
         PlannedProgram planned = small_model::programs(parameters).training;
         EXPECT_THAT(small_model::all_problems(small_model::grid(parameters), planned), IsEmpty()) << overlap;
-        return planned.built.program;
+        return planned.program;
       };
       const StepProgram on = build("on");
       StepProgram off = build("off");

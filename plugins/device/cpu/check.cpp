@@ -3,9 +3,8 @@
 #include <initializer_list>
 #include <stdexcept>
 
-#include "core/plugin/dtype.h"
 #include "core/plugin/export.h"
-#include "plugins/device/cpu/signature.h"
+#include "plugins/device/cpu/checker.h"
 
 namespace octachoron::cpu {
 namespace {
@@ -13,87 +12,19 @@ namespace {
 using Int = std::int64_t;
 constexpr int kScalars = OCT_SCALARS;
 
-/// Reads a description and refuses what does not fit, naming it.
-class Checker {
- public:
-  explicit Checker(const oct_operation& operation) : op(operation), signature_(*signature(operation.op)) {
-    for (int k = 0; k < signature_.operands; ++k) layout(k);
-  }
-
-  const oct_operation& op;
-
-  Int rows(int k) const { return op.operand[k].rows; }
-  Int columns(int k) const { return op.operand[k].columns; }
-  int type(int k) const { return op.operand[k].dtype; }
-  bool present(int k) const { return op.operand[k].rows > 0; }
-  /// The type that elements of operand k are computed in.
-  int wide(int k) const { return type(k) == OCT_F64 ? OCT_F64 : OCT_F32; }
-
-  [[noreturn]] void refuse(const std::string& what) const {
-    throw std::invalid_argument(std::string(signature_.name) + ": " + what);
-  }
-  void require(bool condition, const std::string& what) const {
-    if (!condition) refuse(what);
-  }
-  std::string operand(int k) const {
-    return std::string("operand ") + std::to_string(k) + " (" + signature_.operand[k] + ")";
-  }
-
-  void shape(int k, Int rows, Int columns) const {
-    const oct_matrix& m = op.operand[k];
-    if (m.rows == rows && m.columns == columns) return;
-    refuse(operand(k) + " is " + dims(m.rows, m.columns) + ", not " + dims(rows, columns));
-  }
-  void optional(int k, Int rows, Int columns) const {
-    if (present(k)) shape(k, rows, columns);
-  }
-  void types(int k, std::initializer_list<int> allowed) const {
-    std::string list;
-    for (const int t : allowed) {
-      if (type(k) == t) return;
-      list += (list.empty() ? "" : " or ") + std::string(name(DType(t)));
-    }
-    refuse(operand(k) + " is of type " + name(DType(type(k))) + ", not " + list);
-  }
-  void same_type(std::initializer_list<int> operands, int as) const {
-    for (const int k : operands) {
-      if (present(k)) types(k, {type(as)});
-    }
-  }
-  void storage_type(int k) const { types(k, {OCT_F32, OCT_F64, OCT_BF16}); }
-  void gradient_type(int k, int of) const {
-    if (present(k)) types(k, {wide(of), type(of)});
-  }
-  void flag(int i) const { range(i, 0, 1); }
-  void range(int i, Int least, Int most) const {
-    if (op.i[i] >= least && op.i[i] <= most) return;
-    refuse("attribute i" + std::to_string(i) + " is " + std::to_string(op.i[i]) + ", not in " +
-           std::to_string(least) + " .. " + std::to_string(most));
-  }
-  static std::string dims(Int rows, Int columns) {
-    return std::to_string(rows) + " x " + std::to_string(columns);
-  }
-
- private:
-  void layout(int k) const {
-    const oct_matrix& m = op.operand[k];
-    require(m.rows >= 0 && m.columns >= 0, operand(k) + " has a negative size");
-    if (m.rows == 0) return;
-    require(m.dtype >= 0 && m.dtype < OCT_DTYPES, operand(k) + " has an unknown type");
-    require(m.pitch >= m.columns,
-            operand(k) + " has a pitch of " + std::to_string(m.pitch) + ", below its columns");
-  }
-
-  const Signature& signature_;
-};
-
 constexpr Int kMany = Int(1) << 40;
 
 void check_copy(const Checker& c) {
   c.shape(1, c.rows(0), c.columns(0));
   if (c.type(0) == c.type(1)) return;
+  if (is_fp8(c.type(0))) return c.types(1, {OCT_F32, OCT_BF16});
   c.storage_type(0);
   c.storage_type(1);
+}
+
+void check_fill(const Checker& c) {
+  c.types(0, {OCT_F32, OCT_F64, OCT_BF16, OCT_U8, OCT_I32, OCT_U32, OCT_U64, OCT_E4M3, OCT_E5M2});
+  c.require(!is_fp8(c.type(0)) || c.op.f[0] == 0, "attribute f0 (value) is not 0, the only one for FP8");
 }
 
 void check_add(const Checker& c) {
@@ -107,20 +38,20 @@ void check_add(const Checker& c) {
 
 void check_gemm(const Checker& c) {
   for (int i = 0; i < 4; ++i) c.flag(i);
-  c.storage_type(0);
-  c.types(1, {c.type(0)});
+  check_gemm_scales(c);
   const bool ta = c.op.i[0] == 1, tb = c.op.i[1] == 1;
   const Int m = ta ? c.columns(0) : c.rows(0), k = ta ? c.rows(0) : c.columns(0);
   const Int n = tb ? c.rows(1) : c.columns(1), depth = tb ? c.columns(1) : c.rows(1);
   c.require(k == depth, "operand 1 (b) has depth " + std::to_string(depth) + " where operand 0 (a) has " +
                             std::to_string(k));
-  if (c.present(2) || c.present(3)) {
-    throw plugin::Failure(OCT_UNSUPPORTED,
-                          "gemm: scales belong to FP8 operands, which this version does not compute");
-  }
   c.optional(4, 1, n);
-  c.gradient_type(4, 0);
-  c.storage_type(5);
+  if (is_fp8(c.type(0))) {
+    if (c.present(4)) c.types(4, {OCT_F32, OCT_BF16});
+    c.types(5, {OCT_F32, OCT_BF16});
+  } else {
+    c.gradient_type(4, 0);
+    c.storage_type(5);
+  }
   c.shape(5, m, n);
 }
 
@@ -279,8 +210,6 @@ void check_adamw(const Checker& c) {
   c.same_type({4, 5}, 3);
   c.optional(6, c.rows(0), c.columns(0));
   if (c.present(6)) c.types(6, {OCT_F32, OCT_BF16, c.type(3)});
-  c.optional(7, 1, 1);
-  if (c.present(7)) c.types(7, {OCT_U32});
   for (int i = 0; i < 2; ++i)
     c.require(c.op.f[i] >= 0 && c.op.f[i] < 1,
               "attribute f" + std::to_string(i) + " (beta) is not in [0, 1)");
@@ -289,7 +218,7 @@ void check_adamw(const Checker& c) {
 void check(const Checker& c) {
   switch (c.op.op) {
     case OCT_FILL:
-      return c.types(0, {OCT_F32, OCT_F64, OCT_BF16, OCT_U8, OCT_I32, OCT_U32, OCT_U64});
+      return check_fill(c);
     case OCT_COPY:
       return check_copy(c);
     case OCT_ADD:
@@ -343,8 +272,15 @@ void check(const Checker& c) {
     case OCT_ADAMW:
       return check_adamw(c);
     case OCT_QUANTIZE:
-      throw plugin::Failure(OCT_UNSUPPORTED,
-                            "quantize: casts to FP8 are not available in this version of the device");
+      return check_quantize(c);
+    case OCT_AMAX:
+      return check_amax(c);
+    case OCT_UPDATE_SCALE:
+      return check_update_scale(c);
+    case OCT_CURRENT_SCALE:
+      return check_current_scale(c);
+    case OCT_TRANSPOSE:
+      return check_transpose(c);
     default:
       throw plugin::Failure(OCT_UNSUPPORTED, "operation " + std::to_string(c.op.op) + " is not one of this device");
   }

@@ -20,6 +20,8 @@ const char* operand_name(const oct_operation& operation, int operand);
 const char* operation_name(const oct_operation& operation);
 int operand_count(const oct_operation& operation);
 
+bool is_fp8(int type);
+
 /// Arithmetic and memory traffic of one execution, for the estimator.
 struct Cost {
   double flops = 0, bytes = 0;

@@ -92,6 +92,16 @@ Cost cost(const oct_operation& op) {
       c.flops = 15 * elements(m[0]);
       c.bytes += 3 * elements(m[3]) * double(size_of(DType(m[3].dtype)));
       break;
+    case OCT_QUANTIZE:
+      c.flops = 3 * elements(m[0]);
+      break;
+    case OCT_AMAX:
+      c.flops = elements(m[0]);
+      break;
+    case OCT_UPDATE_SCALE:
+      c.flops = 2 * elements(m[1]);
+      c.bytes *= 2;
+      break;
     default:
       break;
   }

@@ -1,6 +1,7 @@
 #include "plugins/device/cpu/device.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
@@ -81,6 +82,10 @@ void Device::enqueue(std::int32_t id, void* const* pointers, Lane& lane) const {
     if (pointers[k] == nullptr && !is_empty(operation, k)) {
       throw std::invalid_argument(std::string(operation_name(operation)) + ": the pointer of " +
                                   operand_name(operation, k) + " is null");
+    }
+    if (operation.op == OCT_GEMM && (k == 2 || k == 3) && reinterpret_cast<std::uintptr_t>(pointers[k]) % 16 != 0) {
+      throw std::invalid_argument(std::string(operation_name(operation)) + ": the pointer of " +
+                                  operand_name(operation, k) + " is not a multiple of 16");
     }
     command.pointers[std::size_t(k)] = pointers[k];
   }

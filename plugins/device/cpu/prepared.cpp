@@ -8,6 +8,7 @@
 #include "plugins/device/cpu/check.h"
 #include "plugins/device/cpu/gemm.h"
 #include "plugins/device/cpu/kernels/layout.h"
+#include "plugins/device/cpu/scaled_gemm.h"
 
 namespace octachoron::cpu {
 namespace {
@@ -63,6 +64,9 @@ class KernelOperation : public Prepared {
 }  // namespace
 
 std::unique_ptr<Prepared> prepare(const oct_operation& operation, FindKernel find, int threads) {
+  if (operation.op == OCT_GEMM && is_fp8(operation.operand[0].dtype)) {
+    return std::make_unique<ScaledGemm>(operation, find, threads);
+  }
   if (operation.op == OCT_GEMM && uses_onednn(operation)) {
     return std::make_unique<GemmOperation>(operation, find, threads);
   }
@@ -74,6 +78,7 @@ std::unique_ptr<Prepared> prepare(const oct_operation& operation, FindKernel fin
 
 std::int64_t planned_workspace(const oct_operation& operation, int threads) {
   if (operation.op != OCT_GEMM) return workspace_bytes(operation, threads);
+  if (is_fp8(operation.operand[0].dtype)) return ScaledGemmPlan(operation, threads).workspace;
   if (uses_onednn(operation)) return GemmPlan(operation, threads).workspace;
   return threads * gemm_scratch() * (operation.operand[0].dtype == OCT_F64 ? 8 : 4);
 }

@@ -34,8 +34,12 @@ constexpr Signature kSignatures[] = {
     {OCT_ADAMW,
      "adamw",
      6,
-     8,
-     {"gradient", "scalars", "result", "master", "exp_avg", "exp_avg_sq", "weight", "amax"}},
+     7,
+     {"gradient", "scalars", "result", "master", "exp_avg", "exp_avg_sq", "weight"}},
+    {OCT_AMAX, "amax", 2, 2, {"x", "amax"}},
+    {OCT_UPDATE_SCALE, "update_scale", 3, 3, {"amax", "history", "scale"}},
+    {OCT_CURRENT_SCALE, "current_scale", 4, 4, {"amax", "history", "kept", "scale"}},
+    {OCT_TRANSPOSE, "transpose", 2, 2, {"in", "out"}},
 };
 
 }  // namespace

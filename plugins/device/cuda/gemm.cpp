@@ -10,6 +10,7 @@
 
 #include "core/plugin/dtype.h"
 #include "core/plugin/export.h"
+#include "plugins/device/cpu/check.h"
 #include "plugins/device/cuda/gemm_plan.h"
 #include "plugins/device/cuda/kernels/kernels.h"
 #include "plugins/device/cuda/runtime.h"
@@ -168,7 +169,14 @@ class GemmOperation : public Prepared {
     const GemmPlan* plan = plan_for(pointers);
     if (layout_.multiplies && plan == nullptr) return gemm_simple(call);
     auto* product = layout_.multiplies ? reinterpret_cast<float*>(workspace + layout_.product) : nullptr;
-    if (layout_.is_fp8) invert_scales(call, scales);
+    if (layout_.is_fp8) {
+      for (const int k : {2, 3}) {
+        if (reinterpret_cast<std::uintptr_t>(pointers[k]) % 16 != 0)
+          throw std::invalid_argument(std::string("gemm: the pointer of ") +
+                                      cpu::operand_name(operation_, k) + " is not a multiple of 16");
+      }
+      invert_scales(call, scales);
+    }
     if (layout_.multiplies) {
       void* d = layout_.finishes ? product : pointers[5];
       const GemmPointers p = {pointers[0], pointers[1], pointers[4], d, scales, workspace + layout_.library};

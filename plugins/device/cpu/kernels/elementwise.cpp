@@ -1,4 +1,5 @@
 /// Fill, copy with conversion, addition.
+#include "plugins/device/cpu/kernels/fp8.h"
 #include "plugins/device/cpu/kernels/groups.h"
 #include "plugins/device/cpu/kernels/support.h"
 
@@ -41,6 +42,7 @@ void convert(const Call& call) {
   for_pieces(call.threads, in.rows, in.columns, 1, [=](std::int64_t r, std::int64_t begin, std::int64_t end) {
     const In* from = in.row(r);
     Out* to = out.row(r);
+#pragma omp simd
     for (std::int64_t c = begin; c < end; ++c) store(to + c, wide(from[c]));
   });
 }
@@ -88,6 +90,8 @@ void add(const Call& call) {
 Kernel fill_kernel(const oct_operation& operation) {
   switch (operation.operand[0].dtype) {
     case OCT_U8:
+    case OCT_E4M3:  // zero has the bits of zero
+    case OCT_E5M2:
       return fill_integer<std::uint8_t>;
     case OCT_I32:
       return fill_integer<std::int32_t>;
@@ -119,6 +123,8 @@ Kernel copy_kernel(const oct_operation& operation) {
         return copy_bits<std::uint8_t>;
     }
   }
+  if (in == OCT_E4M3) return out == OCT_F32 ? convert<E4m3, float> : convert<E4m3, Bf16>;
+  if (in == OCT_E5M2) return out == OCT_F32 ? convert<E5m2, float> : convert<E5m2, Bf16>;
   return by_type(in, [out](auto from) -> Kernel {
     return by_type(out, [](auto to) -> Kernel { return convert<decltype(from), decltype(to)>; });
   });

@@ -1,5 +1,6 @@
 /// Choice of the kernel of a description.
 #include "plugins/device/cpu/kernels/groups.h"
+#include "plugins/device/cpu/kernels/fp8.h"
 
 namespace octachoron::cpu::OCT_CPU_ISA {
 
@@ -12,7 +13,7 @@ Kernel find_kernel(const oct_operation& operation) {
     case OCT_ADD:
       return add_kernel(operation);
     case OCT_GEMM:
-      return gemm_kernel(operation);
+      return is_narrow(operation.operand[0].dtype) ? scaled_result_kernel(operation) : gemm_kernel(operation);
     case OCT_COLUMN_SUM:
       return column_sum_kernel(operation);
     case OCT_NORM:
@@ -51,6 +52,16 @@ Kernel find_kernel(const oct_operation& operation) {
       return clip_kernel(operation);
     case OCT_ADAMW:
       return adamw_kernel(operation);
+    case OCT_QUANTIZE:
+      return quantize_kernel(operation);
+    case OCT_AMAX:
+      return amax_kernel(operation);
+    case OCT_UPDATE_SCALE:
+      return update_scale_kernel(operation);
+    case OCT_CURRENT_SCALE:
+      return current_scale_kernel(operation);
+    case OCT_TRANSPOSE:
+      return transpose_kernel(operation);
     default:
       return nullptr;
   }

@@ -27,5 +27,12 @@ Kernel loss_kernel(const oct_operation&);
 Kernel sum_of_squares_kernel(const oct_operation&);
 Kernel clip_kernel(const oct_operation&);
 Kernel adamw_kernel(const oct_operation&);
+Kernel quantize_kernel(const oct_operation&);
+Kernel amax_kernel(const oct_operation&);
+Kernel update_scale_kernel(const oct_operation&);
+Kernel current_scale_kernel(const oct_operation&);
+Kernel transpose_kernel(const oct_operation&);
+/// Of a GEMM of FP8 operands: makes d of the bare product [m,n], FP32 and dense, in the place of the workspace.
+Kernel scaled_result_kernel(const oct_operation&);
 
 }  // namespace octachoron::cpu::OCT_CPU_ISA

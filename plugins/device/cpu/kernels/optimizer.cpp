@@ -91,17 +91,6 @@ void update(const AdamW<M>& a, std::int64_t n, const G* gradient, M* master, M* 
   }
 }
 
-/// Largest magnitude as the bits of a float: integers, so that infinities and NaN count as the largest.
-template <class M>
-std::uint32_t magnitude(const M* master, std::int64_t n) {
-  std::uint32_t largest = 0;
-  for (std::int64_t c = 0; c < n; ++c) {
-    const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, float(master[c])) & 0x7fffffffu;
-    largest = bits > largest ? bits : largest;
-  }
-  return largest;
-}
-
 template <class M>
 void write_weight(const Call& call, std::int64_t r, std::int64_t begin, std::int64_t n, const M* master) {
   const auto convert = [=](auto weight) {
@@ -127,7 +116,6 @@ void adamw(const Call& call) {
   if (static_cast<const double*>(call.pointers[2])[2] == 0) return;
   const auto gradient = operand<const G>(call, 0);
   const auto master = operand<M>(call, 3), average = operand<M>(call, 4), square = operand<M>(call, 5);
-  auto* amax = static_cast<std::uint32_t*>(call.pointers[7]);
   const AdamW<M> a = adamw_factors<M>(call);
   for_pieces(call.threads, gradient.rows, gradient.columns, 8,
              [=, &call](std::int64_t r, std::int64_t begin, std::int64_t end) {
@@ -135,12 +123,6 @@ void adamw(const Call& call) {
                M* values = master.row(r) + begin;
                update(a, n, gradient.row(r) + begin, values, average.row(r) + begin, square.row(r) + begin);
                write_weight(call, r, begin, n, values);
-               if (amax == nullptr) return;
-               const std::uint32_t largest = magnitude(values, n);
-               std::uint32_t seen = __atomic_load_n(amax, __ATOMIC_RELAXED);
-               while (largest > seen && !__atomic_compare_exchange_n(amax, &seen, largest, true,
-                                                                     __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-               }
              });
 }
 

@@ -6,8 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "core/numerics/tensor_layout.h"
-
 namespace octachoron {
 
 /// Owns one HDF5 identifier. A failed call's negative identifier throws in the constructor.
@@ -54,16 +52,10 @@ std::string hdf5_reason();
 /// \throws Error(data) "cannot <what>: <reason>" if `result` is negative
 void hdf5_check(herr_t result, const std::string& what);
 
-/// File access for format 1.10 without file locks, which network file systems refuse.
+/// File access without file locks, which network file systems refuse.
+Hdf5Handle read_access();
+/// The same, for files that are written: format 1.10.
 Hdf5Handle file_access();
-
-hid_t file_type(DType stored);    ///< type in the file: little-endian F32, U32, U64
-hid_t memory_type(DType stored);  ///< type in memory
-
-/// Dataspace of the global tensor: 1-D for vectors, else 2-D.
-Hdf5Handle global_space(const TensorLayout& layout);
-/// Adds (or, for the first, selects) the boxes in the dataspace of the global tensor.
-void select(hid_t space, const TensorLayout& layout, const Piece* pieces, std::size_t count);
 
 void write_attribute(hid_t object, const char* name, std::uint64_t value);
 void write_attribute(hid_t object, const char* name, const std::string& value);

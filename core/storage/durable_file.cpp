@@ -1,4 +1,4 @@
-#include "core/checkpoint/durable_file.h"
+#include "core/storage/durable_file.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>

@@ -1,0 +1,60 @@
+#pragma once
+/// Scales and amax histories of a run: what quantisation keeps between steps, on the device, in checkpoints and in the log.
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/checkpoint/checkpoint.h"
+#include "core/engine/executor.h"
+#include "core/parallel/world.h"
+#include "core/schedule/rank_programs.h"
+
+namespace octachoron {
+
+/// What the last step saw of one tensor, over all ranks; parts that several ranks hold count once.
+struct PrecisionRecord {
+  float amax = 0;  ///< largest of all micro-batches; may be infinite or NaN
+  std::uint64_t saturated = 0, flushed = 0, nonfinite = 0;
+};
+
+/// Sums and the largest finite amax over tensors.
+PrecisionRecord total(const std::vector<PrecisionRecord>& records);
+
+class PrecisionState {
+ public:
+  /// \param programs, training must outlive it
+  PrecisionState(const RankPrograms& programs, const Executor& training);
+
+  const QuantizationPlan& plan() const { return programs_.quantization; }
+  bool empty() const { return plan().empty(); }
+  /// Histories know nothing, scales are 1.
+  void reset();
+  /// Histories of weights that know nothing begin with the amax of the masters. Collective.
+  void note_weights(const World& world, const ProcessGrid& grid);
+
+  /// Tensors other than weights whose history has no positive entry yet: their next step needs a calibration.
+  std::vector<std::string> unknown() const;
+  float scale(int row) const { return *scale_at(row); }
+  std::span<const float> history(int row) const;  ///< newest first; 0: nothing known, or an amax of zero
+  /// Of the last run of `executor`, which is that of a training or calibration program.
+  std::vector<PrecisionRecord> records(const Executor& executor) const;
+  /// A recipe with an update rule of its own sets the scales from the histories, after each step.
+  void apply(const Recipe& recipe, std::int64_t step);
+
+  /// `/precision/amax/<tensor>` and `/precision/scale/<tensor>`. \param owner the one rank that stores them
+  std::vector<CheckpointTensor> tensors(bool owner) const;
+  /// Takes from a checkpoint what fits. Collective. \param same_rule the scales too, else they are made anew from the
+  /// histories \return lines for the user on what is new or left aside
+  std::vector<std::string> load(const World& world, const std::string& path, bool same_rule);
+
+ private:
+  float* scale_at(int row) const;
+  float* history_at(int row) const;
+  void make_scale(int row);
+
+  const RankPrograms& programs_;
+  const Executor& training_;
+  View scale_, history_;
+};
+
+}  // namespace octachoron
