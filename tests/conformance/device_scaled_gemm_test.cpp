@@ -74,7 +74,8 @@ TEST(DeviceScaledGemm, FormatsTranspositionsAndPitches) {
   Rig rig;
   for (const DType a : {OCT_E4M3, OCT_E5M2}) {
     for (const DType b : {OCT_E4M3, OCT_E5M2}) {
-      for (const auto& [m, n, k] : {std::array{1, 1, 1}, {5, 1, 17}, {13, 37, 71}, {64, 48, 32}, {48, 80, 512}}) {
+      for (const auto& [m, n, k] :
+           {std::array{1, 1, 1}, {5, 1, 17}, {13, 37, 71}, {64, 48, 32}, {48, 80, 512}}) {
         for (int bits = 0; bits < 32; ++bits) {
           expect_product(rig, {m, n, k, a, b, (bits & 1) != 0 ? OCT_F32 : OCT_BF16, (bits & 2) != 0,
                                (bits & 4) != 0, (bits & 8) != 0,
@@ -116,7 +117,8 @@ TEST(DeviceScaledGemm, ScalesAreDividedOutOneAfterTheOther) {
                             filled(OCT_F32, 1, 1, {0x1p-100}),
                             absent(),
                             zeros(OCT_F32, 1, 1)};
-  if (!rig.refusal(describe(OCT_GEMM, o, {.i = {0, 1, 0, 1}})).empty()) GTEST_SKIP() << "not in multiples of 16";
+  if (!rig.refusal(describe(OCT_GEMM, o, {.i = {0, 1, 0, 1}})).empty())
+    GTEST_SKIP() << "not in multiples of 16";
   rig.run(OCT_GEMM, o, {.i = {0, 1, 0, 1}});
   EXPECT_EQ(o[5].values[0], std::ldexp(448. * 57344., -26));
   // Two largest scales: the product of their inverses alone would be zero, and with it the bias lost to NaN.
@@ -137,8 +139,9 @@ TEST(DeviceScaledGemm, NanStaysInItsRow) {
 }
 
 TEST(DeviceScaledGemm, ThreadsDoNotChangeBits) {
-  for (const Case& c : {Case{1120, 144, 64, OCT_E4M3, OCT_E4M3, OCT_BF16}, Case{1111, 130, 64, OCT_E4M3, OCT_E4M3, OCT_BF16},
-                       Case{48, 32, 5008, OCT_E5M2, OCT_E4M3, OCT_F32, true, false, true}}) {
+  for (const Case& c :
+       {Case{1120, 144, 64, OCT_E4M3, OCT_E4M3, OCT_BF16}, Case{1111, 130, 64, OCT_E4M3, OCT_E4M3, OCT_BF16},
+        Case{48, 32, 5008, OCT_E5M2, OCT_E4M3, OCT_F32, true, false, true}}) {
     std::vector<Operand> one = operands_of(c);
     if (!Rig().refusal(describe(OCT_GEMM, one, attributes(c))).empty()) continue;
     Rig(1).run(OCT_GEMM, one, attributes(c));

@@ -32,7 +32,7 @@ std::int64_t element_alignment(const oct_operation& op) {
   return std::min(size_of(DType(op.operand[0].dtype)), size_of(DType(op.operand[5].dtype)));
 }
 
-/// "bf16 n 8192x4096 bf16 t 14336x4096 -> bf16 8192x14336 ...": all that an algorithm depends on.
+/// All that an algorithm depends on, in words.
 std::string key_of(const oct_operation& op, std::int64_t alignment) {
   const auto matrix = [&](int k) {
     const oct_matrix& m = op.operand[k];
