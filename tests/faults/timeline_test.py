@@ -1,12 +1,15 @@
 """Where a step's time went, as a user sees it: lines, metrics, traces, and the examples of inputs/."""
+import json
 import re
 import subprocess
 import sys
 import unittest
 
-from harness import ROOT, FaultTest
+from harness import DONE, ROOT, USAGE, FaultTest
 
 SPLIT = ("compute_ms", "comm_ms", "overlap_ms", "exposed_ms", "idle_ms", "stall_ms")
+INPUTS = ROOT / "inputs"
+SMALL = ("--set", "model.hidden=512", "--set", "model.sequence=256", "--set", "run.steps=3", "--set", "trace.steps=2")
 
 
 class Timeline(FaultTest):
@@ -39,6 +42,48 @@ class Timeline(FaultTest):
         self.train("--check", run__steps=2, trace__steps="1-2")
         self.assertEqual([line["compute_ms"] for line in self.metrics()], [None, None])
         self.assertFalse((self.path("out") / "trace").exists())
+
+
+class Examples(FaultTest):
+
+    def example(self, name):
+        return self.run_program("train", INPUTS / name, *SMALL, "--set", f"run.output={self.path(name)}", ranks=2,
+                                environment={"OCTACHORON_COMM_DELAY_US": "20000"})  # yapf: disable
+
+    def test_the_three_are_told_apart(self):
+        reasons = {
+            "overlap-wait-at-once.ini": "'second_linear' behind it would be independent: the wait is too early",
+            "overlap-dependent.ini": "'second_linear' needs it and is next; nothing behind it in its segment is independent",
+            "overlap-independent.ini": None,
+        }
+        for name, reason in reasons.items():
+            result = self.example(name)
+            self.assertEqual(result.status, DONE, str(result))
+            self.assertIn("verified: free of races and deadlocks", result.out)
+            self.assertEqual(len(re.findall(r"^step \d, means over ranks: ", result.out, re.M)), 3, str(result))
+            trace = json.loads((self.path(name) / "trace/step-2.json").read_text())
+            mean = trace["otherData"]["mean"]
+            gathers = [event["args"] for event in trace["traceEvents"] if event.get("cat") == "communication"]
+            self.assertEqual(len(gathers), 2)
+            if reason is None:
+                self.assertGreater(mean["overlap_ms"], 0.1)
+                self.assertNotIn("consumer follows at once", [gather["reason"] for gather in gathers])
+            else:
+                self.assertEqual(mean["overlap_ms"], 0)
+                for gather in gathers:
+                    if gather["reason"] != "late peer":  # on a busy machine that may cost more
+                        self.assertIn(reason, gather["why"])
+
+    def test_operation_by_operation_is_refused(self):
+        result = self.run_program("train", INPUTS / "overlap-dependent.ini", "--check", "--set",
+                                  f"run.output={self.path('out')}", ranks=2)  # yapf: disable
+        self.assert_refused(result, USAGE, "--check has no meaning for example.pattern")
+        self.assert_absent()
+
+    def test_a_grid_that_does_not_fit_is_refused(self):
+        result = self.run_program("train", INPUTS / "overlap-dependent.ini", "--set", "grid.tp=1", "--set", "grid.dp=2",
+                                  ranks=2)  # yapf: disable
+        self.assert_refused(result, USAGE, "example.pattern needs a grid of tp alone")
 
 
 if __name__ == "__main__":
