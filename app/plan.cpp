@@ -2,6 +2,7 @@
 #include <fstream>
 
 #include "app/commands.h"
+#include "core/checkpoint/stage.h"
 #include "core/engine/backend.h"
 #include "core/report/draw.h"
 #include "core/report/example_report.h"
@@ -30,7 +31,7 @@ Answer answer(const Parameters& parameters, const Target& target, bool drawn) {
     return {example_text(report), example_json(report), drawn ? draw_program(report.planned.program) : "",
             report.problems.empty()};
   }
-  const PlanReport report = plan_run(parameters, target);
+  const PlanReport report = plan_run(parameters, target, save_bytes);
   return {plan_text(report), plan_json(report), drawn ? draw_layer(report.programs.training.program) : "",
           report.problems.empty()};
 }

@@ -8,10 +8,10 @@
 #include "core/engine/backend.h"
 #include "core/engine/executor.h"
 #include "core/parallel/together.h"
-#include "core/program/digest.h"
 #include "core/report/example_report.h"
 #include "core/trace/collective_table.h"
 #include "core/trace/step_trace.h"
+#include "core/train/agreed_programs.h"
 #include "core/train/session.h"
 
 namespace octachoron {
@@ -27,7 +27,7 @@ class ExampleRun {
         world_(world),
         grid_(grid_of(parameters)),
         backend_(parameters, world),
-        report_(agreed(together(world, [&] { return verified(); }))),
+        report_(together(world, [&] { return verified(); })),
         groups_(backend_.communicator(), grid_, world.rank()),
         lanes_(backend_.device()),
         arena_(backend_.device(), report_.planned.plan.arena_bytes, report_.planned.plan.host_bytes),
@@ -52,17 +52,6 @@ class ExampleRun {
   ExampleReport verified() {
     ExampleReport report = plan_example(parameters_, {grid_, &backend_.device(), &backend_.recipe()});
     ensure(report.problems.empty(), "the example is not free of races and deadlocks");
-    return report;
-  }
-
-  // Ranks with other parameters would wait for each other for ever.
-  ExampleReport agreed(ExampleReport report) const {
-    std::string mine = text(program_digest(report.planned.program), ' ', parameters_.run.steps);
-    for (const std::int64_t step : parameters_.trace.steps) mine += text(' ', step);
-    if (const bool same = world_.broadcast(mine, 0) == mine; world_.maximum(std::int64_t(!same)) != 0)
-      fail(ExitStatus::usage,
-           "the ranks would run different examples (their parameters differ); give all ranks the same "
-           "parameter file");
     return report;
   }
 
@@ -104,6 +93,7 @@ class ExampleRun {
 }  // namespace
 
 ExitStatus run_example(const Parameters& parameters, const World& world) {
+  agree_on_parameters(parameters, false, world);
   auto run = std::make_unique<ExampleRun>(parameters, world);
   try {
     run->run();

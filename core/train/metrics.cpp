@@ -120,8 +120,17 @@ std::string progress_line(const StepMetrics& metrics, std::int64_t steps) {
   return result;
 }
 
+void probe_metrics(const std::string& folder) {
+  const fs::path path = fs::path(folder) / "metrics.jsonl";
+  const int descriptor = ::open(path.c_str(), O_APPEND | O_WRONLY | O_CLOEXEC);
+  if (descriptor < 0 && errno != ENOENT) refuse(path);
+  if (descriptor >= 0) ::close(descriptor);
+}
+
 MetricsFile::MetricsFile(const std::string& folder, std::int64_t resumed_step) {
   const fs::path path = fs::path(folder) / "metrics.jsonl";
+  std::error_code failed_folder;
+  fs::create_directories(folder, failed_folder);  // what fails here fails below
   std::string kept, moved;
   split_lines(path, resumed_step, kept, moved);
   if (!moved.empty()) {

@@ -33,10 +33,13 @@ std::string format_metrics(const StepMetrics& metrics);
 /// "step 10/600  loss 3.1234  ...": what rank 0 prints.
 std::string progress_line(const StepMetrics& metrics, std::int64_t steps);
 
+/// Whether the file of a folder, if there is one, can be added to. Changes nothing. \throws Error(data)
+void probe_metrics(const std::string& folder);
+
 class MetricsFile {
  public:
-  /// Lines after `resumed_step` move to metrics.<n>.jsonl, n the first free number, and so does what a killed
-  /// run left of a line. \throws Error(data)
+  /// Makes folder and file where missing. Lines after `resumed_step` move to metrics.<n>.jsonl, n the first free
+  /// number, and so does what a killed run left of a line. \throws Error(data)
   MetricsFile(const std::string& folder, std::int64_t resumed_step);
   ~MetricsFile();
   MetricsFile(const MetricsFile&) = delete;

@@ -8,6 +8,7 @@
 #include "core/checkpoint/load.h"
 #include "core/model/parameter_buffers.h"
 #include "core/numerics/random.h"
+#include "core/report/process_memory.h"
 #include "core/train/agreed_programs.h"
 
 namespace octachoron {
@@ -70,6 +71,7 @@ TrainingSession::TrainingSession(const Parameters& parameters, const World& worl
       programs_(agreed_programs(parameters, {grid_, &backend.device(), &backend.recipe()}, world)),
       groups_(backend.communicator(), grid_, world.rank()),
       lanes_(backend.device()),
+      libraries_bytes_(resident_bytes()),
       arena_(backend.device(), programs_.arena_bytes(), programs_.host_bytes()) {
   ensure(device_.properties().is_host,
          "state on devices with memory of their own is not available in this version");
@@ -156,6 +158,7 @@ double TrainingSession::device_clock() {
 StepResult TrainingSession::step_with(const RankBatch& batch, double learning_rate, std::int64_t step,
                                       const std::function<void()>& run) {
   const int calibrations = calibrate_if_due(batch);
+  scales_before_ = precision_->copy();
   load_inputs(*training_, batch, learning_rate, step);
   run();
   precision_->apply(recipe_, step);
@@ -190,7 +193,25 @@ double TrainingSession::validate(const RankBatch& batch) {
 
 Origin TrainingSession::step_checked(const RankBatch& batch, double learning_rate, std::int64_t step,
                                      StepResult& result) {
-  result.calibrations = calibrate_if_due(batch);
+  const int calibrations = calibrate_if_due(batch);
+  scales_before_ = precision_->copy();
+  const Origin first = run_checked(batch, learning_rate, step, result);
+  precision_->apply(recipe_, step);
+  result.calibrations = calibrations;
+  return first;
+}
+
+Origin TrainingSession::repeat_checked(const RankBatch& batch, double learning_rate, std::int64_t step,
+                                       StepResult& result) {
+  const std::vector<float> after = precision_->copy();
+  precision_->restore(scales_before_);
+  const Origin first = run_checked(batch, learning_rate, step, result);
+  precision_->restore(after);
+  return first;
+}
+
+Origin TrainingSession::run_checked(const RankBatch& batch, double learning_rate, std::int64_t step,
+                                    StepResult& result) {
   load_inputs(*training_, batch, learning_rate, step);
   Origin first;
   std::int64_t place = 0;
@@ -199,10 +220,7 @@ Origin TrainingSession::step_checked(const RankBatch& batch, double learning_rat
     ++place;
   });
   if (first.what.empty()) first.place = -1;
-  precision_->apply(recipe_, step);
-  const int calibrations = result.calibrations;
   result = read_result(*training_);
-  result.calibrations = calibrations;
   return first;
 }
 

@@ -34,8 +34,7 @@ struct Origin {
 class TrainingSession {
  public:
   /// Builds, plans, allocates and binds. Collective over the grid. \param parameters must outlive the session
-  /// \throws Error(usage) on all ranks, before anything is allocated, where they have other programs or
-  /// parameters than each other
+  /// \throws Error(usage) on all ranks, before anything is allocated, where they have other programs than each other
   TrainingSession(const Parameters& parameters, const World& world, Backend& backend);
 
   const RankPrograms& programs() const { return programs_; }
@@ -47,6 +46,7 @@ class TrainingSession {
   std::vector<PrecisionRecord> precision_records() const { return precision_->records(*training_); }
   Arena& arena() { return arena_; }
   GroupTable& groups() { return groups_; }
+  std::int64_t libraries_bytes() const { return libraries_bytes_; }  ///< resident before the arena was allocated
 
   /// Masters from the seed (contract 1.1), moments zero, histories empty but for those of weights. Collective.
   void initialise();
@@ -67,6 +67,8 @@ class TrainingSession {
   double validate(const RankBatch& batch);
   /// The same step operation by operation, with what this rank saw first. Leaves the state as step() does.
   Origin step_checked(const RankBatch& batch, double learning_rate, std::int64_t step, StepResult& result);
+  /// The last step once more, after one that updated nothing: with the scales it had, and without rolling histories twice.
+  Origin repeat_checked(const RankBatch& batch, double learning_rate, std::int64_t step, StepResult& result);
 
   /// `/master`, `/optimizer/exp_avg`, `/optimizer/exp_avg_sq` of all tensors, with the ranges this rank owns,
   /// and the tables of `/precision`, in place.
@@ -77,6 +79,7 @@ class TrainingSession {
  private:
   StepResult step_with(const RankBatch& batch, double learning_rate, std::int64_t step, const std::function<void()>& run);
   int calibrate_if_due(const RankBatch& batch);
+  Origin run_checked(const RankBatch& batch, double learning_rate, std::int64_t step, StepResult& result);
   void load_inputs(Executor& executor, const RankBatch& batch, double learning_rate, std::int64_t step);
   StepResult read_result(const Executor& executor) const;
   std::vector<CheckpointTensor> parameter_state() const;
@@ -93,10 +96,12 @@ class TrainingSession {
   RankPrograms programs_;
   GroupTable groups_;
   LaneSet lanes_;
+  std::int64_t libraries_bytes_;
   Arena arena_;
   std::unique_ptr<Executor> training_, validation_, calibration_;
   std::unique_ptr<PrecisionState> precision_;
   int calibrations_in_a_row_ = 0;
+  std::vector<float> scales_before_;  ///< of the last step
 };
 
 ProcessGrid grid_of(const Parameters& parameters);

@@ -188,6 +188,23 @@ class Repeat(FaultTest):
         self.assertNotEqual(self.losses("1"), self.losses("2"))
 
 
+class Report(FaultTest):
+    """J01, J02, J05, J07: rates count the whole grid and all micro-batches, and each step is told once."""
+
+    def test_rates_on_any_grid(self):
+        # 6 x (12 hidden^2 x layers + head) + 6 x layers x sequence x hidden, for 8 x 16 tokens
+        operations = (6 * (12 * 32 * 32 * 2 + 256 * 32) + 6 * 2 * 16 * 32) * 128
+        for ranks, micro, grid in ((1, 8, {}), (1, 1, {}), (4, 1, {"grid__dp": 2, "grid__tp": 2})):
+            name = f"{ranks}-{micro}"
+            result = self.train(ranks=ranks, run__steps=3, run__output=self.path(name), batch__micro=micro, **grid)
+            self.assertEqual(len(re.findall(r"^step +\d+/3  loss ", result.out, re.MULTILINE)), 3, result.out)
+            for line in self.metrics(name):
+                seconds = line["step_ms"] / 1e3
+                self.assertAlmostEqual(line["tokens_per_s"] * seconds, 128, 6)
+                self.assertAlmostEqual(line["model_tflops_per_device"] * 1e12 * seconds * ranks / operations, 1, 9)
+                self.assertEqual((line["mfu"], line["peak_tflops"]), (None, None))  # no peak is known of a CPU
+
+
 class Files(FaultTest):
 
     def test_metrics_fields(self):

@@ -138,6 +138,14 @@ TEST(Metrics, WhatIsNotFiniteIsNull) {
     EXPECT_EQ(value(line, key), "null") << key;
 }
 
+TEST(Metrics, UtilisationIsOfThePeakThatStandsBesideIt) {  // J01: 21.2% would be of the sparse peak
+  StepMetrics m = metrics();
+  m.model_tflops_per_device = 420;
+  m.peak_tflops = 989.5;
+  EXPECT_NEAR(std::strtod(value(format_metrics(m), "mfu").c_str(), nullptr), 0.424, 0.0005);
+  EXPECT_EQ(value(format_metrics(m), "peak_tflops"), "989.5");
+}
+
 TEST(Metrics, WithoutAKnownPeakThereIsNoMfu) {
   StepMetrics m = metrics();
   m.peak_tflops = 0;
