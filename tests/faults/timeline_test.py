@@ -9,7 +9,7 @@ from harness import DONE, ROOT, USAGE, FaultTest
 
 SPLIT = ("compute_ms", "comm_ms", "overlap_ms", "exposed_ms", "idle_ms", "stall_ms")
 INPUTS = ROOT / "inputs"
-SMALL = ("--set", "model.hidden=512", "--set", "model.sequence=256", "--set", "run.steps=3", "--set", "trace.steps=2")
+STEPS = 4
 
 
 class Timeline(FaultTest):
@@ -47,8 +47,17 @@ class Timeline(FaultTest):
 class Examples(FaultTest):
 
     def example(self, name):
-        return self.run_program("train", INPUTS / name, *SMALL, "--set", f"run.output={self.path(name)}", ranks=2,
-                                environment={"OCTACHORON_COMM_DELAY_US": "20000"})  # yapf: disable
+        result = self.run_program("train", INPUTS / name, "--set", f"run.steps={STEPS}", "--set",
+                                  f"trace.steps=1-{STEPS}", "--set", f"run.output={self.path(name)}", ranks=2,
+                                  environment={"OCTACHORON_COMM_DELAY_US": "20000"})  # yapf: disable
+        self.assertEqual(result.status, DONE, str(result))
+        self.assertIn("verified: free of races and deadlocks", result.out)
+        self.assertEqual(len(re.findall(r"^step \d, means over ranks: ", result.out, re.M)), STEPS, str(result))
+        traces = [json.loads((self.path(name) / f"trace/step-{n + 1}.json").read_text()) for n in range(STEPS)]
+        gathers = [[event["args"] for event in trace["traceEvents"] if event.get("cat") == "communication"]
+                   for trace in traces]  # yapf: disable
+        self.assertEqual([len(of_step) for of_step in gathers], [2] * STEPS)
+        return [trace["otherData"]["mean"]["overlap_ms"] for trace in traces], sum(gathers, [])
 
     def test_the_three_are_told_apart(self):
         reasons = {
@@ -57,22 +66,15 @@ class Examples(FaultTest):
             "overlap-independent.ini": None,
         }
         for name, reason in reasons.items():
-            result = self.example(name)
-            self.assertEqual(result.status, DONE, str(result))
-            self.assertIn("verified: free of races and deadlocks", result.out)
-            self.assertEqual(len(re.findall(r"^step \d, means over ranks: ", result.out, re.M)), 3, str(result))
-            trace = json.loads((self.path(name) / "trace/step-2.json").read_text())
-            mean = trace["otherData"]["mean"]
-            gathers = [event["args"] for event in trace["traceEvents"] if event.get("cat") == "communication"]
-            self.assertEqual(len(gathers), 2)
+            overlaps, gathers = self.example(name)
             if reason is None:
-                self.assertGreater(mean["overlap_ms"], 0.1)
+                self.assertGreater(max(overlaps), 2)  # at best: other work on the machine takes its share
                 self.assertNotIn("consumer follows at once", [gather["reason"] for gather in gathers])
-            else:
-                self.assertEqual(mean["overlap_ms"], 0)
-                for gather in gathers:
-                    if gather["reason"] != "late peer":  # on a busy machine that may cost more
-                        self.assertIn(reason, gather["why"])
+                continue
+            self.assertEqual(overlaps, [0] * STEPS)
+            for gather in gathers:
+                if gather["reason"] != "late peer":  # on a busy machine that may cost more
+                    self.assertIn(reason, gather["why"])
 
     def test_operation_by_operation_is_refused(self):
         result = self.run_program("train", INPUTS / "overlap-dependent.ini", "--check", "--set",
@@ -82,7 +84,7 @@ class Examples(FaultTest):
 
     def test_a_grid_that_does_not_fit_is_refused(self):
         result = self.run_program("train", INPUTS / "overlap-dependent.ini", "--set", "grid.tp=1", "--set", "grid.dp=2",
-                                  ranks=2)  # yapf: disable
+                                  "--set", "batch.global=2", ranks=2)  # yapf: disable
         self.assert_refused(result, USAGE, "example.pattern needs a grid of tp alone")
 
 
