@@ -34,7 +34,8 @@ ExitStatus run_train(const CommandLine& line) {
     const Parameters parameters = together(world, [&] { return read_parameters(line, world.size()); });
     if (parameters.example.pattern != ExamplePattern::none) {
       if (line.check)
-        fail(ExitStatus::usage, "--check has no meaning for example.pattern (it looks for the origin of a loss); remove it");
+        fail(ExitStatus::usage,
+             "--check has no meaning for example.pattern (it looks for the origin of a loss); remove it");
       return run_example(parameters, world);
     }
     return train(parameters, world, {.check = line.check, .stop_signal = &stop_signal()});

@@ -192,10 +192,11 @@ void check_precision(const PrecisionParameters& precision, std::int64_t layers) 
 void check_example(const Parameters& p) {
   if (p.example.pattern == ExamplePattern::none) return;
   const GridParameters& grid = p.grid;
-  require(grid.tp > 1 && grid.dp == 1 && grid.pp == 1 && grid.cp == 1, "example.pattern needs a grid of tp alone (it is dp=",
-          grid.dp, " tp=", grid.tp, " pp=", grid.pp, " cp=", grid.cp,
-          ", and its all-gather goes over tp); choose grid.tp >= 2 and 1 for the others");
-  require(p.model.hidden % grid.tp == 0, "model.hidden = ", p.model.hidden, " cannot be split over grid.tp = ", grid.tp,
+  require(grid.tp > 1 && grid.dp == 1 && grid.pp == 1 && grid.cp == 1,
+          "example.pattern needs a grid of tp alone (it is dp=", grid.dp, " tp=", grid.tp, " pp=", grid.pp,
+          " cp=", grid.cp, ", and its all-gather goes over tp); choose grid.tp >= 2 and 1 for the others");
+  require(p.model.hidden % grid.tp == 0, "model.hidden = ", p.model.hidden,
+          " cannot be split over grid.tp = ", grid.tp,
           " (each rank of example.pattern holds an equal part of the linear); choose hidden = ",
           nearest_multiples(p.model.hidden, grid.tp));
 }

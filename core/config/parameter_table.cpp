@@ -320,8 +320,8 @@ Rows rest_rows() {
           Field{&P::engine, &E::threads}, {1, 1024}, 0, "auto"),
       choice<X, ExamplePattern>(
           {"example.pattern", "",
-           "Runs an all-gather beside a linear in place of the model: a linear that does not read it, a wait at once, or "
-           "a linear that reads it",
+           "Runs an all-gather beside a linear in place of the model: a linear that does not read it, a "
+           "wait at once, or a linear that reads it",
            "", "not none: grid.dp, pp, cp = 1, grid.tp >= 2, and data.train is not needed"},
           {&P::example, &X::pattern},
           {{"none", ExamplePattern::none},

@@ -109,8 +109,8 @@ std::string progress_line(const StepMetrics& metrics, std::int64_t steps) {
                 metrics.grad_norm, metrics.learning_rate, metrics.step_ms, metrics.tokens_per_s);
   std::string result = line;
   if (const auto& seen = metrics.intervals) {
-    std::snprintf(line, sizeof line, "  compute %.1f  comm %.1f  overlap %.1f  idle %.1f ms", seen->compute, seen->comm,
-                  seen->overlap, seen->idle);
+    std::snprintf(line, sizeof line, "  compute %.1f  comm %.1f  overlap %.1f  idle %.1f ms", seen->compute,
+                  seen->comm, seen->overlap, seen->idle);
     result += line;
   }
   if (const auto& seen = metrics.precision)

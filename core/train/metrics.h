@@ -26,8 +26,8 @@ struct StepMetrics {
 };
 
 /// One line without its end. Floats in the shortest form that reads back the same; non-finite numbers are
-/// null, and so are the interval fields of a step that was not traced. step_ms of a traced one is a mean over ranks too:
-/// step_ms = compute_ms + comm_ms - overlap_ms + idle_ms.
+/// null, and so are the interval fields of a step that was not traced. step_ms of a traced one is a mean over
+/// ranks too: step_ms = compute_ms + comm_ms - overlap_ms + idle_ms.
 std::string format_metrics(const StepMetrics& metrics);
 
 /// "step 10/600  loss 3.1234  ...": what rank 0 prints.

@@ -51,7 +51,8 @@ class Run {
                                 std::max<std::int64_t>(0, parameters.run.steps - state_.step), parameters.batch.global,
                                 parameters.data.repeat)),
         backend_(parameters, world),
-        tracer_(world, grid_, {backend_.communicator().is_concurrent(), backend_.device().properties().is_host != 0},
+        tracer_(world, grid_,
+                {backend_.communicator().is_concurrent(), backend_.device().properties().is_host != 0},
                 [this] { return session_->device_clock(); }) {
     agree_on_data(*data_, validation_.get(), world);
     probe_output();
@@ -161,9 +162,10 @@ class Run {
     const std::int64_t step = state_.step + 1;
     const double rate = learning_rate(parameters_.optimizer, step);
     std::span<const OperationRecord> records;
+    const std::int64_t update = state_.next_update();
     const StepResult result = options_.check     ? checked_step(rate)
-                              : is_traced(step) ? session_->step_observed(batch_, rate, state_.next_update(), records)
-                                                : session_->step(batch_, rate, state_.next_update());
+                              : is_traced(step) ? session_->step_observed(batch_, rate, update, records)
+                                                : session_->step(batch_, rate, update);
     const double seconds = since(begin);
     std::optional<Accounting> intervals;
     if (!records.empty()) intervals = trace(records, step, seconds);
@@ -181,8 +183,8 @@ class Run {
 
   // A line on the console is due: its step is traced, for the line has the accounting.
   bool is_logged(std::int64_t step) const {
-    return step == start_.state.step + 1 || step == parameters_.run.steps || step % parameters_.run.log_every == 0 ||
-           validates(step);
+    return step == start_.state.step + 1 || step == parameters_.run.steps ||
+           step % parameters_.run.log_every == 0 || validates(step);
   }
   bool is_written(std::int64_t step) const {
     const auto& steps = parameters_.trace.steps;
@@ -267,8 +269,9 @@ class Run {
   // \return whether somebody asked for a stop meanwhile
   bool validate_if_due(StepMetrics& metrics) {
     if (!validates(state_.step)) return false;
-    const Evaluation evaluation = evaluate_batches(*session_, *validation_, shape_, parameters_.data.validate_batches,
-                                                   [this] { return policy_.stop_asked(); });
+    const Evaluation evaluation =
+        evaluate_batches(*session_, *validation_, shape_, parameters_.data.validate_batches,
+                         [this] { return policy_.stop_asked(); });
     if (!evaluation.stopped) metrics.validation_loss = evaluation.loss;
     return evaluation.stopped;
   }
