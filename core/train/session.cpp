@@ -143,10 +143,24 @@ StepResult TrainingSession::read_result(const Executor& executor) const {
 }
 
 StepResult TrainingSession::step(const RankBatch& batch, double learning_rate, std::int64_t step) {
+  return step_with(batch, learning_rate, step, [&] { training_->run(); });
+}
+
+StepResult TrainingSession::step_observed(const RankBatch& batch, double learning_rate, std::int64_t step,
+                                          std::span<const OperationRecord>& records) {
+  return step_with(batch, learning_rate, step, [&] { records = training_->run_observed(); });
+}
+
+double TrainingSession::device_clock() {
+  return device_.clock(lanes_.get(programs_.training.program.lanes.front()));
+}
+
+StepResult TrainingSession::step_with(const RankBatch& batch, double learning_rate, std::int64_t step,
+                                      const std::function<void()>& run) {
   const int calibrations = calibrate_if_due(batch);
   scales_before_ = precision_->copy();
   load_inputs(*training_, batch, learning_rate, step);
-  training_->run();
+  run();
   precision_->apply(recipe_, step);
   StepResult result = read_result(*training_);
   result.calibrations = calibrations;

@@ -1,6 +1,8 @@
 #pragma once
 /// One rank's programs on its device: runs steps, and gives access to the state that outlives them.
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -55,6 +57,12 @@ class TrainingSession {
   void calibrate(const RankBatch& batch);
   /// Calibrates before, where a tensor's history knows nothing (contract 1.5).
   StepResult step(const RankBatch& batch, double learning_rate, std::int64_t step);
+  /// The same step with the same bits; `records` gets begin and end of each operation, valid until the next
+  /// one. A calibration before it is not among them.
+  StepResult step_observed(const RankBatch& batch, double learning_rate, std::int64_t step,
+                           std::span<const OperationRecord>& records);
+  /// The device's clock now, in seconds: that of the records.
+  double device_clock();
   /// Mean loss of a batch, forward only.
   double validate(const RankBatch& batch);
   /// The same step operation by operation, with what this rank saw first. Leaves the state as step() does.
@@ -69,6 +77,8 @@ class TrainingSession {
   std::vector<CheckpointTensor> gradients() const;
 
  private:
+  StepResult step_with(const RankBatch& batch, double learning_rate, std::int64_t step,
+                       const std::function<void()>& run);
   int calibrate_if_due(const RankBatch& batch);
   Origin run_checked(const RankBatch& batch, double learning_rate, std::int64_t step, StepResult& result);
   void load_inputs(Executor& executor, const RankBatch& batch, double learning_rate, std::int64_t step);

@@ -14,6 +14,7 @@
 #include "core/data/sample_order.h"
 #include "core/parallel/together.h"
 #include "core/report/tables.h"
+#include "core/trace/step_trace.h"
 #include "core/train/agreed_programs.h"
 #include "core/train/evaluate.h"
 #include "core/train/learning_rate.h"
@@ -49,7 +50,10 @@ class Run {
         passes_(describe_passes(*data_, state_.samples,
                                 std::max<std::int64_t>(0, parameters.run.steps - state_.step), parameters.batch.global,
                                 parameters.data.repeat)),
-        backend_(parameters, world) {
+        backend_(parameters, world),
+        tracer_(world, grid_,
+                {backend_.communicator().is_concurrent(), backend_.device().properties().is_host != 0},
+                [this] { return session_->device_clock(); }) {
     agree_on_data(*data_, validation_.get(), world);
     probe_output();
     session_ = std::make_unique<TrainingSession>(parameters, world, backend_);  // the first large allocation
@@ -157,9 +161,14 @@ class Run {
     training_batch(*data_, order_, shape_, state_.samples, batch_);
     const std::int64_t step = state_.step + 1;
     const double rate = learning_rate(parameters_.optimizer, step);
-    const StepResult result =
-        options_.check ? checked_step(rate) : session_->step(batch_, rate, state_.next_update());
+    std::span<const OperationRecord> records;
+    const std::int64_t update = state_.next_update();
+    const StepResult result = options_.check     ? checked_step(rate)
+                              : is_traced(step) ? session_->step_observed(batch_, rate, update, records)
+                                                : session_->step(batch_, rate, update);
     const double seconds = since(begin);
+    std::optional<Accounting> intervals;
+    if (!records.empty()) intervals = trace(records, step, seconds);
     policy_.note_step(seconds);
     finite_ = result.finite;
     if (!finite_) report_skipped(result, rate);
@@ -167,7 +176,33 @@ class Run {
     state_.step = step;
     state_.samples += parameters_.batch.global;
     state_.skipped += finite_ ? 0 : 1;
-    return metrics_of(result, rate, seconds);
+    StepMetrics metrics = metrics_of(result, rate, intervals ? intervals->step / 1e3 : seconds);
+    metrics.intervals = intervals;
+    return metrics;
+  }
+
+  // A line on the console is due: its step is traced, for the line has the accounting.
+  bool is_logged(std::int64_t step) const {
+    return step == start_.state.step + 1 || step == parameters_.run.steps ||
+           step % parameters_.run.log_every == 0 || validates(step);
+  }
+  bool is_written(std::int64_t step) const {
+    const auto& steps = parameters_.trace.steps;
+    return std::binary_search(steps.begin(), steps.end(), step);
+  }
+  bool is_traced(std::int64_t step) const { return is_logged(step) || is_written(step); }
+
+  Accounting trace(std::span<const OperationRecord> records, std::int64_t step, double seconds) {
+    const Timeline timeline = tracer_.timeline(session_->training(), records, seconds);
+    if (is_written(step)) {
+      const auto written = tracer_.write(parameters_.run.output + "/trace", step, timeline);
+      if (written.problem.empty())
+        say("timeline of step ", step, " on rank 0, all ranks in '", written.path, "':\n", written.text);
+      else
+        warn("the timeline of step ", step, " is not written (", written.problem,
+             "); free space or set run.output, the run goes on without");
+    }
+    return tracer_.mean(timeline);
   }
 
   StepMetrics metrics_of(const StepResult& result, double rate, double seconds) const {
@@ -226,22 +261,24 @@ class Run {
                    static_cast<long long>(state_.step + 1), world_.rank(), found.what.c_str());
   }
 
+  bool validates(std::int64_t step) const {
+    const std::int64_t every = parameters_.data.validate_every;
+    return validation_ && every > 0 && (step % every == 0 || step == parameters_.run.steps);
+  }
+
   // \return whether somebody asked for a stop meanwhile
   bool validate_if_due(StepMetrics& metrics) {
-    const DataParameters& data = parameters_.data;
-    if (!validation_ || data.validate_every == 0) return false;
-    if (state_.step % data.validate_every != 0 && state_.step != parameters_.run.steps) return false;
-    const Evaluation evaluation = evaluate_batches(*session_, *validation_, shape_, data.validate_batches,
-                                                   [this] { return policy_.stop_asked(); });
+    if (!validates(state_.step)) return false;
+    const Evaluation evaluation =
+        evaluate_batches(*session_, *validation_, shape_, parameters_.data.validate_batches,
+                         [this] { return policy_.stop_asked(); });
     if (!evaluation.stopped) metrics.validation_loss = evaluation.loss;
     return evaluation.stopped;
   }
 
   void log(const StepMetrics& metrics) {
     if (metrics_) write_metrics(metrics);
-    const bool first = state_.step == start_.state.step + 1, last = state_.step == parameters_.run.steps;
-    if (first || last || metrics.validation_loss || state_.step % parameters_.run.log_every == 0)
-      say(progress_line(metrics, parameters_.run.steps));
+    if (is_logged(state_.step)) say(progress_line(metrics, parameters_.run.steps));
   }
 
   // The run is worth more than its log: it goes on, and says so once.
@@ -308,6 +345,7 @@ class Run {
   std::string passes_;
   Backend backend_;
   std::unique_ptr<TrainingSession> session_;
+  StepTracer tracer_;
   std::unique_ptr<MetricsFile> metrics_;
   std::string metrics_problem_;  // of the last line
   RankBatch batch_;

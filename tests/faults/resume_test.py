@@ -16,7 +16,8 @@ UNEVEN = {"model__hidden": 30, "model__heads": 4, "model__head_dim": 14, "model_
 FIELDS = """step time loss grad_norm learning_rate samples tokens step_ms tokens_per_s model_tflops_per_device mfu
 peak_tflops compute_ms comm_ms overlap_ms exposed_ms idle_ms exposed_ms_by_axis stall_ms saturated flushed nonfinite
 amax_max calibrated skipped""".split()
-TIMES = ("time", "step_ms", "tokens_per_s", "model_tflops_per_device", "mfu")
+TIMES = ("time", "step_ms", "tokens_per_s", "model_tflops_per_device", "mfu", "compute_ms", "comm_ms", "overlap_ms", "exposed_ms",
+         "idle_ms", "exposed_ms_by_axis", "stall_ms")  # yapf: disable
 
 
 def timeless(lines):
