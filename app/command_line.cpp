@@ -137,6 +137,8 @@ void take_options(CommandLine& line, const Given& given) {
     if (name == "check") line.check = true;
     if (name == "ranks") line.ranks = int(parse_number(name, value, 1, std::numeric_limits<int>::max()));
     if (name == "json") line.json = value;
+    if (name == "axis") line.axis = value;
+    if (name == "degrees") line.degrees = value;
     if (name == "draw") line.draw = value;
     if (name == "output") line.output = value;
     if (name == "from") line.from = parse_from(value);
@@ -158,6 +160,9 @@ void check_complete(const CommandLine& line, const CommandSpec& spec) {
   if (spec.name == "data import" && line.output.empty())
     fail(ExitStatus::usage,
          "data import does not know where to write (--output is missing); add --output FILE");
+  if (spec.name == "scan" && (line.axis.empty() || line.degrees.empty()))
+    fail(ExitStatus::usage, "scan does not know what to scan (--", line.axis.empty() ? "axis" : "degrees",
+         " is missing); add --axis tp --degrees 1,2,4, for example");
 }
 
 [[noreturn]] void refuse_command(const std::string& word, const std::string& group) {

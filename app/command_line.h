@@ -26,6 +26,7 @@ struct CommandLine {
   std::int64_t sequence = 0;            ///< data info; 0: not given
   std::string data;                     ///< evaluate; empty: not given
   std::int64_t batches = -1;            ///< evaluate; -1: not given
+  std::string axis, degrees;            ///< scan, as they stand; never empty there
   bool help = false, version = false;   ///< asked for: nothing else need be complete
 };
 

@@ -35,6 +35,7 @@ ExitStatus run(const CommandLine& line) {
   const auto& arguments = line.positional;
   if (line.command == "train") return run_train(line);
   if (line.command == "evaluate") return run_evaluate(line);
+  if (line.command == "scan") return run_scan(line);
   if (line.command == "plan") return run_plan(line);
   if (line.command == "doctor") return run_doctor();
   if (line.command == "data info") return print(data_info(arguments, "auto", line.sequence));
