@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <memory>
 
+#include "core/base/json.h"
 #include "core/checkpoint/load.h"
 #include "core/config/validate.h"
 #include "core/parallel/together.h"
-#include "core/train/metrics.h"
 #include "core/train/run_state.h"
 
 namespace octachoron {
@@ -31,19 +30,6 @@ void calibrate(Parts& parts, const TokenData& data, const BatchShape& shape) {
   RankBatch batch;
   validation_batch(data, shape, 0, batch);
   parts.session.calibrate(batch);
-}
-
-std::string quoted(const std::string& value) {
-  std::string out = "\"";
-  for (const char c : value) {
-    char code[8];
-    std::snprintf(code, sizeof code, "\\u%04x", unsigned(c));
-    if (c == '"' || c == '\\')
-      out += std::string("\\") + c;
-    else
-      out += std::uint8_t(c) < 0x20 ? std::string(code) : std::string(1, c);
-  }
-  return out + "\"";
 }
 
 }  // namespace
@@ -85,7 +71,7 @@ Parameters evaluation_parameters(const std::string& checkpoint, const std::vecto
 std::string evaluation_json(const std::string& checkpoint, const Parameters& parameters,
                             const Evaluation& evaluation) {
   const GridParameters& grid = parameters.grid;
-  return text("{\"checkpoint\":", quoted(checkpoint), ",\"step\":", evaluation.step,
+  return text("{\"checkpoint\":", json_text(checkpoint), ",\"step\":", evaluation.step,
               ",\"loss\":", json_number(evaluation.loss),
               ",\"perplexity\":", json_number(std::exp(evaluation.loss)), ",\"tokens\":", evaluation.targets,
               ",\"batches\":", evaluation.batches, ",\"grid\":{\"dp\":", grid.dp, ",\"tp\":", grid.tp,

@@ -5,13 +5,13 @@
 
 #include <cerrno>
 #include <charconv>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "core/base/error.h"
+#include "core/base/json.h"
 
 namespace octachoron {
 
@@ -66,13 +66,6 @@ void split_lines(const fs::path& path, std::int64_t resumed_step, std::string& k
 }
 
 }  // namespace
-
-std::string json_number(double value) {
-  if (!std::isfinite(value)) return "null";
-  char digits[32];
-  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
-  return {digits, end};
-}
 
 std::string format_metrics(const StepMetrics& m) {
   JsonLine line;

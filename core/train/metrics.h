@@ -23,9 +23,6 @@ struct StepMetrics {
   std::optional<double> validation_loss;
 };
 
-/// The shortest form that reads back the same; null where it is not finite.
-std::string json_number(double value);
-
 /// One line without its end. Floats in the shortest form that reads back the same; non-finite numbers are
 /// null, and so are the interval fields, which this version does not measure.
 std::string format_metrics(const StepMetrics& metrics);
