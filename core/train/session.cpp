@@ -14,6 +14,8 @@ namespace octachoron {
 
 namespace {
 
+constexpr int kMostCalibrations = 3;  // in a row (contract 1.5)
+
 template <class T>
 void initialise_range(const ParameterTensor& tensor, std::uint64_t seed, const ShardRange& range, T* data) {
   const std::int64_t count = range.flat_end - range.flat_begin;
@@ -61,13 +63,18 @@ ProcessGrid grid_of(const Parameters& parameters) {
 }
 
 TrainingSession::TrainingSession(const Parameters& parameters, const World& world, Backend& backend)
+    : TrainingSession(parameters, world, backend,
+                      agreed_programs(parameters, {grid_of(parameters), &backend.device(), &backend.recipe()}, world)) {}
+
+TrainingSession::TrainingSession(const Parameters& parameters, const World& world, Backend& backend,
+                                 RankPrograms programs)
     : parameters_(parameters),
       world_(world),
       grid_(grid_of(parameters)),
       rank_(world.rank()),
       device_(backend.device()),
       recipe_(backend.recipe()),
-      programs_(agreed_programs(parameters, {grid_, &backend.device(), &backend.recipe()}, world)),
+      programs_(std::move(programs)),
       groups_(backend.communicator(), grid_, world.rank()),
       lanes_(backend.device()),
       arena_(backend.device(), programs_.arena_bytes(), programs_.host_bytes()) {
@@ -153,10 +160,9 @@ StepResult TrainingSession::step(const RankBatch& batch, double learning_rate, s
 // A tensor that stays zero, as the gradient behind a projection that starts at zero, is not waited for: it enters its
 // history with the first step that sees it.
 int TrainingSession::calibrate_if_due(const RankBatch& batch) {
-  constexpr int kMost = 3;
   if (!calibration_) return 0;
   if (precision_->unknown().empty()) return calibrations_in_a_row_ = 0;
-  if (calibrations_in_a_row_ >= kMost) return 0;
+  if (calibrations_in_a_row_ >= kMostCalibrations) return 0;
   ++calibrations_in_a_row_;
   calibrate(batch);
   return 1;
@@ -176,20 +182,29 @@ double TrainingSession::validate(const RankBatch& batch) {
 
 Origin TrainingSession::step_checked(const RankBatch& batch, double learning_rate, std::int64_t step,
                                      StepResult& result) {
-  result.calibrations = calibrate_if_due(batch);
-  load_inputs(*training_, batch, learning_rate, step);
   Origin first;
   std::int64_t place = 0;
-  training_->run_stepwise([&](const Issue& issue) {
+  result = step_inspected(batch, learning_rate, step, [&](const Issue& issue) {
     if (first.what.empty()) first = {place, first_nonfinite(issue)};
     ++place;
   });
   if (first.what.empty()) first.place = -1;
-  precision_->apply(recipe_, step);
-  const int calibrations = result.calibrations;
-  result = read_result(*training_);
-  result.calibrations = calibrations;
   return first;
+}
+
+StepResult TrainingSession::step_inspected(const RankBatch& batch, double learning_rate, std::int64_t step,
+                                           const std::function<void(const Issue&)>& inspect) {
+  const int calibrations = calibrate_if_due(batch);
+  load_inputs(*training_, batch, learning_rate, step);
+  training_->run_stepwise(inspect);
+  precision_->apply(recipe_, step);
+  StepResult result = read_result(*training_);
+  result.calibrations = calibrations;
+  return result;
+}
+
+std::vector<std::string> TrainingSession::given_up() const {
+  return calibrations_in_a_row_ < kMostCalibrations ? std::vector<std::string>{} : precision_->unknown();
 }
 
 std::string TrainingSession::first_nonfinite(const Issue& issue) const {

@@ -14,6 +14,7 @@
 #include "core/parallel/together.h"
 #include "core/report/tables.h"
 #include "core/train/evaluate.h"
+#include "core/train/health.h"
 #include "core/train/learning_rate.h"
 #include "core/train/run_state.h"
 #include "core/train/stop_policy.h"
@@ -48,7 +49,8 @@ class Run {
                                 std::max<std::int64_t>(0, parameters.run.steps - state_.step), parameters.batch.global,
                                 parameters.data.repeat)),
         backend_(parameters, world),
-        session_(parameters, world, backend_) {
+        session_(parameters, world, backend_),
+        health_(session_) {
     for (Executor* executor : {&session_.training(), &session_.validation()})
       executor->set_watchdog([this](const std::string& waits, double s) { warn_of_waiting(waits, s); }, kPatience_s);
   }
@@ -148,7 +150,9 @@ class Run {
     state_.step = step;
     state_.samples += parameters_.batch.global;
     state_.skipped += finite_ ? 0 : 1;
-    return metrics_of(result, rate, seconds);
+    StepMetrics metrics = metrics_of(result, rate, seconds);
+    for (const std::string& alarm : health_.note(step, metrics.loss)) warn(alarm);
+    return metrics;
   }
 
   StepMetrics metrics_of(const StepResult& result, double rate, double seconds) const {
@@ -222,7 +226,12 @@ class Run {
     if (metrics_) write_metrics(metrics);
     const bool first = state_.step == start_.state.step + 1, last = state_.step == parameters_.run.steps;
     if (first || last || metrics.validation_loss || state_.step % parameters_.run.log_every == 0)
-      say(progress_line(metrics, parameters_.run.steps));
+      say_progress(metrics);
+  }
+
+  void say_progress(const StepMetrics& metrics) const {
+    say(progress_line(metrics, parameters_.run.steps));
+    for (const std::string& line : health_.worst()) say("    ", line);
   }
 
   // The run is worth more than its log: it goes on, and says so once.
@@ -290,6 +299,7 @@ class Run {
   std::string passes_;
   Backend backend_;
   TrainingSession session_;
+  HealthWatch health_;
   std::unique_ptr<MetricsFile> metrics_;
   std::string metrics_problem_;  // of the last line
   RankBatch batch_;
