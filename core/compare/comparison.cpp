@@ -11,12 +11,6 @@ namespace {
 
 constexpr double kCloses = 0.5, kGrows = 1.1;  // of the gap before
 
-bool is_cast(const Observation& seen, const std::string& module) {
-  const auto& casts = seen.steps.front().casts;
-  return std::any_of(casts.begin(), casts.end(),
-                     [&](const CastObservation& cast) { return cast.module == module; });
-}
-
 bool closes(const Gap& before, const Gap& after) {
   const bool halved = after.gradient <= kCloses * before.gradient || after.loss <= kCloses * before.loss;
   return halved && after.gradient <= kGrows * before.gradient && after.loss <= kGrows * before.loss;

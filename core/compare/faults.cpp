@@ -57,6 +57,9 @@ void look_at_history(const CastObservation& cast, const StepObservation& step, s
     faults.push_back(fault("history", cast.module, cast.operand,
                            text("the history of ", cast.tensor, " did not roll once", at_step(step),
                                 ", with the amax of the step in front")));
+}
+
+void look_at_ranks(const CastObservation& cast, const StepObservation& step, std::vector<Finding>& faults) {
   if (!cast.same_on_all_ranks)
     faults.push_back(fault("ranks", cast.module, cast.operand,
                            text("scale or history of ", cast.tensor, " differ between ranks after step ",
@@ -78,6 +81,7 @@ std::vector<Finding> faults_of(const Observation& variant) {
     for (const CastObservation& cast : step.casts) look_at_scale(cast, step, faults);
     for (const WeightObservation& weight : step.weights) look_at_weight(weight, step, faults);
     for (const CastObservation& cast : step.casts) look_at_history(cast, step, faults);
+    for (const CastObservation& cast : step.casts) look_at_ranks(cast, step, faults);
     for (const CastObservation& cast : step.casts) look_at_cast(cast, step, faults);
   }
   return faults;

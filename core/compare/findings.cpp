@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "core/base/error.h"
@@ -42,6 +43,11 @@ const CastObservation* worst_cast(const Observation& variant, const std::string&
   return worst;
 }
 
+// How many times the usual; what alone deviates is far out of the ordinary.
+double times(double value, double usual) {
+  return usual > 0 ? value / usual : std::numeric_limits<double>::max();
+}
+
 // "layers.3.mlp.fc1.weight" -> "layers.3.mlp.fc1"
 std::string module_of_tensor(const std::string& tensor) {
   return tensor.substr(0, tensor.rfind('.'));
@@ -55,7 +61,7 @@ void add_forward(const Observation& variant, const std::vector<ForwardError>& er
                                       [](const auto& a, const auto& b) { return a.added < b.added; });
   if (worst == errors.end() || !(worst->added > 0)) return;
   const double usual = median_of(added);
-  Finding finding{"forward", false, worst->point, "", usual > 0 ? worst->added / usual : worst->added, ""};
+  Finding finding{"forward", false, worst->point, "", times(worst->added, usual), ""};
   finding.evidence =
       text("the error of the residual stream grows most in ", worst->point, ": it adds ", worst->added,
            " to reach ", worst->relative, ", half of the others add less than ", usual);
@@ -70,17 +76,19 @@ void add_gradients(const Observation& variant, const std::vector<GradientError>&
                    std::vector<Finding>& findings) {
   std::vector<double> sizes;
   for (const GradientError& error : by_size) sizes.push_back(error.relative);
-  if (by_size.empty() || !(by_size.front().relative > 0)) return;
-  const GradientError& worst = by_size.front();
+  // Where there is FP8, errors elsewhere come from it.
+  const auto& casts = variant.steps.front().casts;
+  const auto is_suspect = [&](const GradientError& error) {
+    return casts.empty() || is_cast(variant, module_of_tensor(error.tensor));
+  };
+  const auto found = std::find_if(by_size.begin(), by_size.end(), is_suspect);
+  if (found == by_size.end() || !(found->relative > 0)) return;
+  const GradientError& worst = *found;
   const double usual = median_of(sizes);
-  Finding finding{"gradient",
-                  false,
-                  module_of_tensor(worst.tensor),
-                  "",
-                  usual > 0 ? worst.relative / usual : worst.relative,
-                  ""};
-  finding.evidence = text("the gradient of ", worst.tensor, " deviates most: ", worst.relative,
-                          ", half of them less than ", usual);
+  Finding finding{"gradient", false, module_of_tensor(worst.tensor), "", times(worst.relative, usual), ""};
+  finding.evidence =
+      text("the gradient of ", worst.tensor, " deviates most",
+           casts.empty() ? ": " : " of those in FP8: ", worst.relative, ", half of them less than ", usual);
   if (const CastObservation* cast = worst_cast(variant, finding.module, false)) {
     finding.operand = cast->operand;
     finding.evidence += text("; of its casts ", cast->tensor, " loses most: ", cast->error);
@@ -115,6 +123,12 @@ double relative(double value, double reference) {
 }
 
 }  // namespace
+
+bool is_cast(const Observation& seen, const std::string& module) {
+  const auto& casts = seen.steps.front().casts;
+  return std::any_of(casts.begin(), casts.end(),
+                     [&](const CastObservation& cast) { return cast.module == module; });
+}
 
 std::vector<ForwardError> forward_errors(const Observation& variant, const Observation& reference) {
   std::vector<ForwardError> errors;

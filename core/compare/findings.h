@@ -19,6 +19,9 @@ struct Finding {
   std::string evidence;  ///< a sentence without a full stop
 };
 
+/// Whether an operand of the module is cast to FP8.
+bool is_cast(const Observation& seen, const std::string& module);
+
 /// Faults that show in one variant alone, the gravest first.
 std::vector<Finding> faults_of(const Observation& variant);
 

@@ -87,9 +87,9 @@ void refuse_incomparable(const std::vector<Variant>& variants, int ranks) {
     const GridParameters& grid = variant.parameters.grid;
     const int needed = grid.dp * grid.tp * grid.pp * grid.cp;
     if (needed > ranks)
-      fail(ExitStatus::usage, "variant '", variant.name, "' needs ", needed, " ranks (dp=", grid.dp,
-           " tp=", grid.tp, " pp=", grid.pp, " cp=", grid.cp, "), the launch has ", ranks,
-           "; start with mpirun -np ", needed);
+      fail(ExitStatus::usage, "variant '", variant.name, "' needs ", needed,
+           " ranks (its grid is dp=", grid.dp, " tp=", grid.tp, " pp=", grid.pp, " cp=", grid.cp,
+           ", the launch has ", ranks, " ranks); start with mpirun -np ", needed);
     refuse_difference(variants.front(), variant);
   }
 }

@@ -64,7 +64,8 @@ TEST_F(CompareTest, NamesACastWithAWrongScale) {
 TEST_F(CompareTest, NamesAProductWithAWrongScale) {
   const Plant plant{[&](RankPrograms& programs) {
                       change_operations(programs, [&](Operation& operation) {
-                        if (operation.op != OCT_GEMM || operation.label != "layers.0.attention.out.fprop")
+                        if (operation.op != OCT_GEMM || operation.label != "layers.0.attention.out.fprop" ||
+                            operation.operands[3].view.absent())
                           return;
                         View& scale = operation.operands[3].view;
                         scale = other_scale(programs, scale, "layers.0.attention.out.weight");

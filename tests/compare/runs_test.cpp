@@ -64,6 +64,19 @@ TEST_F(CompareTest, AnotherGridInFp8IsRunAgainInFullPrecision) {
   EXPECT_GT(report.deviations.total.gradient, report.trial->after.gradient);
 }
 
+void expect_closed(const Comparison& found, const std::string& module) {
+  const VariantReport& report = found.variants[0];
+  ASSERT_FALSE(report.deviations.findings.empty());
+  EXPECT_FALSE(report.deviations.findings[0].fault) << report.deviations.findings[0].evidence;
+  EXPECT_EQ(report.deviations.findings[0].module, module) << report.deviations.findings[0].evidence;
+  ASSERT_TRUE(report.trial.has_value());
+  EXPECT_EQ(report.trial->module, module);
+  EXPECT_TRUE(report.trial->closes);
+  EXPECT_GT(report.trial->before.gradient, 1e-3);
+  EXPECT_EQ(report.trial->after.gradient, 0);
+  EXPECT_THAT(comparison_text(found), HasSubstr("the gap closes"));
+}
+
 // All modules but one are kept out: that one must be found, and without it nothing is left of the gap.
 TEST_F(CompareTest, FindsTheOnlyModuleInFp8) {
   for (const char* precision : {"fp8-delayed", "fp8-current"}) {
@@ -72,16 +85,7 @@ TEST_F(CompareTest, FindsTheOnlyModuleInFp8) {
     const Comparison found =
         compare({variant("plain", {"backend.precision=bf16"}), variant("eight", only)}, 3);
     if (!is_first()) continue;
-    const VariantReport& report = found.variants[0];
-    ASSERT_FALSE(report.deviations.findings.empty());
-    EXPECT_FALSE(report.deviations.findings[0].fault) << report.deviations.findings[0].evidence;
-    EXPECT_EQ(report.deviations.findings[0].module, "layers.1.mlp.fc2");
-    ASSERT_TRUE(report.trial.has_value());
-    EXPECT_EQ(report.trial->module, "layers.1.mlp.fc2");
-    EXPECT_TRUE(report.trial->closes);
-    EXPECT_GT(report.trial->before.gradient, 1e-3);
-    EXPECT_EQ(report.trial->after.gradient, 0);
-    EXPECT_THAT(comparison_text(found), HasSubstr("the gap closes"));
+    expect_closed(found, "layers.1.mlp.fc2");
   }
 }
 
@@ -101,6 +105,23 @@ TEST_F(CompareTest, WholeRecipesDeviateByTheirCastsOnly) {
       EXPECT_LT(cast.error, 0.1) << cast.tensor;
     }
   }
+}
+
+// Without weights nothing flows: no scale is ever known, which is said once by name, and no ratio is 0 / 0.
+TEST_F(CompareTest, AModelOfZerosRaisesAlarmsAndDeviatesNowhere) {
+  const Strings zero = {"backend.precision=fp8-delayed", "model.init_std=0"};
+  const Comparison found = compare({variant("one", zero), variant("same", zero)}, 9);
+  if (!is_first()) return;
+  const auto count = [&](const std::string& what) {
+    const auto& alarms = found.reference.alarms;
+    return std::count_if(alarms.begin(), alarms.end(),
+                         [&](const std::string& alarm) { return alarm.find(what) != std::string::npos; });
+  };
+  EXPECT_EQ(count("calibration has found no scale"), 1);
+  EXPECT_EQ(count("is still empty"), 16);
+  EXPECT_EQ(count("'layers.0.mlp.fc1.input' is still empty"), 1);
+  EXPECT_EQ(found.variants[0].deviations.total.gradient, 0);
+  EXPECT_THAT(found.variants[0].deviations.findings, IsEmpty());
 }
 
 TEST_F(CompareTest, ADivergedVariantIsAnErrorOnAllRanks) {

@@ -76,7 +76,7 @@ TEST(Variant, WhatCannotBeComparedIsRefused) {
   EXPECT_THAT(refusal_of({reference, reference}), HasSubstr("called 'one'"));
   EXPECT_EQ(refusal_of({reference, {"two", parameters({"grid.tp=4", "optimizer.learning_rate=1"})}}), "");
   EXPECT_THAT(refusal_of({reference, {"two", parameters({"grid.tp=4", "grid.dp=2"})}}),
-              HasSubstr("needs 8 ranks (dp=2 tp=4 pp=1 cp=1), the launch has 4"));
+              HasSubstr("needs 8 ranks (its grid is dp=2 tp=4 pp=1 cp=1, the launch has 4"));
   for (const char* other : {"run.seed=2", "batch.global=16", "model.layers=3", "model.family=llama",
                             "data.train=b.txt", "model.init_std=1"})
     EXPECT_THAT(refusal_of({reference, {"two", parameters({other})}}), HasSubstr("'two' cannot be compared"))
