@@ -137,6 +137,7 @@ void take_options(CommandLine& line, const Given& given) {
     if (name == "check") line.check = true;
     if (name == "ranks") line.ranks = int(parse_number(name, value, 1, std::numeric_limits<int>::max()));
     if (name == "json") line.json = value;
+    if (name == "draw") line.draw = value;
     if (name == "output") line.output = value;
     if (name == "from") line.from = parse_from(value);
     if (name == "vocab") line.vocab = parse_number(name, value, 2, 1 << 24);

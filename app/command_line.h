@@ -18,6 +18,7 @@ struct CommandLine {
   bool check = false;                   ///< train
   int ranks = 0;                        ///< plan; 0: not given
   std::string json;                     ///< plan, compare, evaluate; empty: not given
+  std::string draw;                     ///< plan; empty: not given
   std::string output;                   ///< data import, never empty there; compare; empty: not given
   std::string from = "auto";            ///< data import
   std::int64_t vocab = 0;               ///< data import; 0: not given

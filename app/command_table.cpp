@@ -35,7 +35,7 @@ const std::vector<CommandSpec>& command_table() {
         {"ranks", "N", "plan for a launch of N ranks; the grid must fit them"},
         kJson,
         {"search", "", "", false, false},
-        {"draw", "FILE", "", false, false}}},
+        {"draw", "FILE", "also draw the dependences of one layer to FILE, as SVG"}}},
       {"compare",
        "PARAMS",
        1,

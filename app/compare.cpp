@@ -9,7 +9,7 @@
 #include "app/ranks.h"
 #include "core/engine/backend.h"
 #include "core/parallel/together.h"
-#include "core/report/plan_report.h"
+#include "core/report/grid_roles.h"
 #include "core/train/session.h"
 
 namespace octachoron {
@@ -39,10 +39,13 @@ Variant read_variant(const CommandLine& line, const std::string& text_of_variant
 void plan(const Variant& variant) {
   try {
     DryBackend backend(variant.parameters);
-    const PlanReport report =
-        plan_run(variant.parameters, {grid_of(variant.parameters), &backend.device(), &backend.recipe()});
-    ensure(report.problems.empty(), "its program is not verified (",
-           report.problems.empty() ? "" : report.problems.front(), "); report this with the parameter file");
+    const Target target{grid_of(variant.parameters), &backend.device(), &backend.recipe()};
+    const GridRoles roles = grid_roles(
+        target.grid, [&](int rank) { return build_rank_programs(variant.parameters, target, rank); });
+    const std::vector<std::string> problems = verify_roles(target.grid, roles).problems;
+    if (!problems.empty())
+      fail(ExitStatus::internal, "its program is not verified (", problems.front(),
+           "); report this with the parameter file");
   } catch (const Error& error) {
     fail(error.status(), "variant '", variant.name, "': ", error.what());
   }

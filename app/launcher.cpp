@@ -1,7 +1,9 @@
 #include "app/launcher.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace octachoron {
@@ -15,6 +17,10 @@ std::optional<Launcher> launcher() {
       return Launcher{size, std::atoi(size_text), rank_text ? std::atoi(rank_text) : 0};
   }
   return std::nullopt;
+}
+
+void let_first_rank_speak() {
+  std::this_thread::sleep_for(std::chrono::seconds(1));
 }
 
 }  // namespace octachoron

@@ -13,4 +13,8 @@ struct Launcher {
 /// started in an allocation without srun is none of its tasks.
 std::optional<Launcher> launcher();
 
+/// For a rank that ends in silence with an error that the first rank tells: launchers end all ranks as soon as one
+/// fails, and it must not be the one that speaks. Takes a second.
+void let_first_rank_speak();
+
 }  // namespace octachoron

@@ -67,10 +67,14 @@ bool is_first_rank() {
   return !found || found->rank == 0;
 }
 
-int report(const char* problem, ExitStatus status) {
-  if (!is_first_rank()) return int(status);
-  std::fprintf(stderr, "octachoron: %s\n", problem);
+int end(ExitStatus status) {
+  if (status != ExitStatus::done && !is_first_rank()) let_first_rank_speak();
   return int(status);
+}
+
+int report(const char* problem, ExitStatus status) {
+  if (is_first_rank()) std::fprintf(stderr, "octachoron: %s\n", problem);
+  return end(status);
 }
 
 }  // namespace
@@ -87,7 +91,7 @@ int main(int argc, char** argv) {
     std::ostream silence(nullptr);
     if (const auto status = is_first_rank() ? answer_without_work(line, std::cout, std::cerr)
                                             : answer_without_work(line, silence, silence))
-      return int(flushed(*status));
+      return end(flushed(*status));
     const ExitStatus status = run(line);
     return int(line.command == "train" ? status : flushed(status));  // a run is more than what it prints
   } catch (const Error& error) {

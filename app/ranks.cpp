@@ -41,6 +41,8 @@ bool refuse_singletons(int ranks) {
     print_error(text("MPI sees 1 rank, but ", found->size_variable, " = ", found->size,
                      " (launcher and MPI library do not fit); start with this MPI's own mpirun or with "
                      "the srun --mpi=TYPE that it was built for"));
+  else
+    let_first_rank_speak();
   return true;
 }
 

@@ -6,6 +6,7 @@
 #include "core/config/validate.h"
 #include "core/data/token_data.h"
 #include "core/parallel/together.h"
+#include "core/train/example_run.h"
 
 namespace octachoron {
 
@@ -31,6 +32,12 @@ Parameters read_parameters(const CommandLine& line, int ranks) {
 ExitStatus run_train(const CommandLine& line) {
   return run_on_ranks([&](const World& world) {
     const Parameters parameters = together(world, [&] { return read_parameters(line, world.size()); });
+    if (parameters.example.pattern != ExamplePattern::none) {
+      if (line.check)
+        fail(ExitStatus::usage,
+             "--check has no meaning for example.pattern (it looks for the origin of a loss); remove it");
+      return run_example(parameters, world);
+    }
     return train(parameters, world, {.check = line.check, .stop_signal = &stop_signal()});
   });
 }

@@ -30,7 +30,7 @@ std::vector<Piece> parts(const Piece& piece) {
 
 void read_piece(hid_t dataset, const TensorLayout& layout, const Piece& piece, DType stored, void* out) {
   const Hdf5Handle space = global_space(layout);
-  select(space, layout, &piece, 1);
+  select(space, layout, piece);
   const hsize_t count = hsize_t(piece.size());
   const Hdf5Handle memory(H5Screate_simple(1, &count, nullptr), H5Sclose, "make a dataspace");
   hdf5_check(H5Dread(dataset, memory_type(stored), memory, space, H5P_DEFAULT, out), "read a dataset");

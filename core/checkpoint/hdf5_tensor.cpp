@@ -37,20 +37,15 @@ Hdf5Handle global_space(const TensorLayout& layout) {
           H5Sclose, "make a dataspace"};
 }
 
-void select(hid_t space, const TensorLayout& layout, const Piece* pieces, std::size_t count) {
-  if (count == 0) return hdf5_check(H5Sselect_none(space), "select nothing");
-  for (std::size_t i = 0; i < count; ++i) {
-    const Piece& piece = pieces[i];
-    hsize_t start[2] = {hsize_t(piece.row), hsize_t(piece.column)};
-    hsize_t size[2] = {hsize_t(piece.rows), hsize_t(piece.columns)};
-    if (layout.vector) {
-      start[0] = hsize_t(layout.global_index(piece.row, piece.column));
-      size[0] = hsize_t(piece.size());
-    }
-    hdf5_check(
-        H5Sselect_hyperslab(space, i == 0 ? H5S_SELECT_SET : H5S_SELECT_OR, start, nullptr, size, nullptr),
-        "select a part of a dataset");
+void select(hid_t space, const TensorLayout& layout, const Piece& piece) {
+  hsize_t start[2] = {hsize_t(piece.row), hsize_t(piece.column)};
+  hsize_t size[2] = {hsize_t(piece.rows), hsize_t(piece.columns)};
+  if (layout.vector) {
+    start[0] = hsize_t(layout.global_index(piece.row, piece.column));
+    size[0] = hsize_t(piece.size());
   }
+  hdf5_check(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, nullptr, size, nullptr),
+             "select a part of a dataset");
 }
 
 }  // namespace octachoron

@@ -12,7 +12,7 @@ hid_t memory_type(DType stored);  ///< type in memory
 
 /// Dataspace of the global tensor: 1-D for vectors, else 2-D.
 Hdf5Handle global_space(const TensorLayout& layout);
-/// Adds (or, for the first, selects) the boxes in the dataspace of the global tensor.
-void select(hid_t space, const TensorLayout& layout, const Piece* pieces, std::size_t count);
+/// Selects a box in the dataspace of the global tensor.
+void select(hid_t space, const TensorLayout& layout, const Piece& piece);
 
 }  // namespace octachoron

@@ -2,21 +2,26 @@
 
 #include <unistd.h>
 
+#include <bit>
 #include <filesystem>
+#include <memory>
 
 #include "core/checkpoint/agreement.h"
-#include "core/storage/durable_file.h"
+#include "core/checkpoint/file_structure.h"
 #include "core/checkpoint/folder.h"
-#include "core/checkpoint/parallel_writer.h"
+#include "core/checkpoint/hdf5_tensor.h"
 #include "core/checkpoint/retention.h"
 #include "core/checkpoint/stage.h"
 #include "core/numerics/checksum.h"
 #include "core/numerics/random.h"
+#include "core/storage/durable_file.h"
 
 namespace octachoron {
 namespace {
 
-// Collective calls of HDF5 must be the same on all ranks, so the lists must be, before the first of them.
+static_assert(std::endian::native == std::endian::little, "values go to the file as they lie in memory");
+
+// Every rank writes at places that rank 0 has given the tensors of its own list.
 void require_same_list(MPI_Comm comm, const std::vector<CheckpointTensor>& tensors) {
   std::uint64_t list = hash64("");
   for (const CheckpointTensor& tensor : tensors) {
@@ -28,70 +33,89 @@ void require_same_list(MPI_Comm comm, const std::vector<CheckpointTensor>& tenso
   ensure(ends[0] == ~ends[1], "the ranks want to store different lists of tensors");
 }
 
-// Every element of every tensor belongs to one rank. Returns the rounds of collective writes that each tensor
-// takes.
-std::vector<std::int64_t> plan_rounds(MPI_Comm comm, const std::vector<CheckpointTensor>& tensors) {
-  std::vector<std::int64_t> rounds, owned;
+// Every element of every tensor belongs to one rank.
+void require_one_owner(MPI_Comm comm, const std::vector<CheckpointTensor>& tensors) {
+  std::vector<std::int64_t> owned;
   together(comm, [&] {
     for (const CheckpointTensor& tensor : tensors) {
       ensure(tensor.tensor.layout.global_size() > 0, tensor.path, " has no elements");
       ensure(tensor.path.size() > 1 && tensor.path[0] == '/', "the dataset name '", tensor.path,
              "' is not a path");
       file_type(tensor.stored);
-      rounds.push_back(std::int64_t(cut(tensor, kPartElements).size()));
+      cut(tensor, kPartElements);  // refuses wrong ranges and types
       owned.push_back(owned_elements(tensor));
     }
   });
-  const int count = int(tensors.size());
-  MPI_Allreduce(MPI_IN_PLACE, rounds.data(), count, MPI_INT64_T, MPI_MAX, comm);
-  MPI_Allreduce(MPI_IN_PLACE, owned.data(), count, MPI_INT64_T, MPI_SUM, comm);
+  MPI_Allreduce(MPI_IN_PLACE, owned.data(), int(tensors.size()), MPI_INT64_T, MPI_SUM, comm);
   for (std::size_t i = 0; i < tensors.size(); ++i)
     ensure(owned[i] == tensors[i].tensor.layout.global_size(), "the ranks own ", owned[i], " elements of ",
            tensors[i].path, ", which has ", tensors[i].tensor.layout.global_size());
-  return rounds;
 }
 
-// An upper bound.
-std::int64_t file_bytes(const CheckpointHeader& header, const std::vector<CheckpointTensor>& tensors) {
-  constexpr std::int64_t kOnce = 64 << 10, kPerDataset = 2048;  // object headers, attributes, groups
-  std::int64_t bytes = kOnce + std::int64_t(header.parameters.size() + header.versions.size());
-  for (const CheckpointTensor& tensor : tensors) {
-    const std::int64_t data = tensor.tensor.layout.global_size() * size_of(tensor.stored);
-    bytes += data + kPerDataset + (data >= kAlignFrom ? kAlignment : 0);
+void write_piece(const OutputFile& file, std::int64_t dataset, const CheckpointTensor& tensor,
+                 const Piece& piece, const std::byte* values) {
+  const TensorLayout& layout = tensor.tensor.layout;
+  const std::int64_t element_bytes = size_of(tensor.stored);
+  const bool whole_rows = piece.columns == layout.global_columns;  // of the global tensor: one block
+  const std::int64_t writes = whole_rows ? 1 : piece.rows, count = whole_rows ? piece.size() : piece.columns;
+  for (std::int64_t i = 0; i < writes; ++i)
+    file.write(dataset + layout.global_index(piece.row + i, piece.column) * element_bytes,
+               values + i * count * element_bytes, count * element_bytes);
+}
+
+// \return the partial checksum of what this rank owns
+std::uint64_t write_tensor(const OutputFile& file, std::int64_t dataset, const CheckpointTensor& tensor) {
+  std::uint64_t sum = 0;
+  for (const OwnedRange& range : cut(tensor, kPartElements)) {
+    const StagedPart part = stage(tensor, range);
+    const std::byte* values = part.values.data();
+    for (const Piece& piece : part.pieces) {
+      write_piece(file, dataset, tensor, piece, values);
+      values += piece.size() * size_of(tensor.stored);
+    }
+    sum += part.checksum;
   }
-  return bytes;
+  return sum;
 }
 
-void write_all(MPI_Comm comm, const std::string& temporary, const CheckpointHeader& header,
-               const std::vector<CheckpointTensor>& tensors, const std::vector<std::int64_t>& rounds) {
-  ParallelWriter writer(comm, temporary);
-  writer.create(header, tensors);
-  together(comm, [&] {
-    if (rank_of(comm) == 0) hold_space(temporary, file_bytes(header, tensors));  // HDF5 has emptied the file
-  });
+std::vector<std::uint64_t> write_values(const std::string& path, const std::vector<std::int64_t>& offsets,
+                                        const std::vector<CheckpointTensor>& tensors) {
+  const OutputFile file(path);
   std::vector<std::uint64_t> checksums;
   for (std::size_t i = 0; i < tensors.size(); ++i)
-    checksums.push_back(writer.write(i, tensors[i], rounds[i]));
-  MPI_Allreduce(MPI_IN_PLACE, checksums.data(), int(checksums.size()), MPI_UINT64_T, MPI_SUM, comm);
-  writer.finish(checksums);
+    checksums.push_back(write_tensor(file, offsets[i], tensors[i]));
+  file.sync();  // some file systems report a failed write here only
+  return checksums;
 }
 
+// Rank 0 makes the file and says where values belong; every rank writes its own; the structure comes last.
+// What fails is a call of one rank, after which all agree.
 void write_durably(MPI_Comm comm, const std::string& path, const CheckpointHeader& header,
                    const std::vector<CheckpointTensor>& tensors) {
-  const std::vector<std::int64_t> rounds = plan_rounds(comm, tensors);
+  require_one_owner(comm, tensors);
   const bool first = rank_of(comm) == 0;
   const std::string temporary = path + kTemporarySuffix;
+  std::unique_ptr<FileStructure> structure;
+  std::vector<std::int64_t> offsets(tensors.size());
   together(comm, [&] {
     if (!first) return;
+    structure = std::make_unique<FileStructure>(header, tensors);
+    offsets = structure->offsets();
     make_folder(folder_of(path));
-    make_file(temporary, file_bytes(header, tensors));
+    make_file(temporary, structure->bytes());
   });
+  MPI_Bcast(offsets.data(), int(offsets.size()), MPI_INT64_T, 0, comm);
   try {
-    together(comm, [&] { require_writable(temporary, file_bytes(header, tensors)); });
-    write_all(comm, temporary, header, tensors, rounds);
-    together(comm, [&] { sync_to_disk(temporary); });  // each node has its own part of it to push out
+    std::vector<std::uint64_t> checksums;
+    together(comm, [&] { checksums = write_values(temporary, offsets, tensors); });
+    MPI_Allreduce(MPI_IN_PLACE, checksums.data(), int(checksums.size()), MPI_UINT64_T, MPI_SUM, comm);
     together(comm, [&] {
-      if (first) publish(temporary, path);
+      if (!first) return;
+      structure->finish(checksums);
+      const OutputFile file(temporary);
+      structure->write_to(file);
+      file.sync();
+      publish(temporary, path);
     });
   } catch (...) {
     if (first) ::unlink(temporary.c_str());

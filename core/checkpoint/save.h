@@ -25,8 +25,8 @@ std::string save_checkpoint(MPI_Comm comm, const std::string& directory, const C
 void save_tensors(MPI_Comm comm, const std::string& path, const CheckpointHeader& header,
                   const std::vector<CheckpointTensor>& tensors);
 
-/// Makes the folder, then every rank writes and removes a file in it.
-/// \throws Error(data) on all ranks if any cannot
+/// Whether all ranks can write to a folder, rank 0's, or one that would be made there: every rank writes a
+/// file in it. Nothing is left behind, no folder either. \throws Error(data) on all ranks if any cannot
 void probe_directory(MPI_Comm comm, const std::string& directory);
 
 }  // namespace octachoron

@@ -1,5 +1,6 @@
 #pragma once
 /// From owned ranges to what stands in the file, in parts of bounded size.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -8,7 +9,12 @@
 
 namespace octachoron {
 
-inline constexpr std::int64_t kPartElements = std::int64_t(1) << 24;  ///< 64 MiB of F32 a rank and round
+inline constexpr std::int64_t kPartElements = std::int64_t(1) << 22;  ///< 16 MiB of F32
+
+/// Memory that a save needs on a rank whose largest range has that many elements: one part.
+constexpr std::int64_t save_bytes(std::int64_t largest_elements) {
+  return 4 * std::min(largest_elements, kPartElements);
+}
 
 /// The ranges cut into ranges of at most `limit` elements.
 /// \throws Error(internal) if they are not ascending or have another type than `stored` allows

@@ -9,6 +9,7 @@
 #include "core/data/sample_order.h"
 #include "core/numerics/checksum.h"
 #include "core/parallel/together.h"
+#include "core/train/agreed_programs.h"
 #include "core/train/health.h"
 #include "core/train/learning_rate.h"
 
@@ -95,6 +96,7 @@ class Observer {
                session.grid().coordinate(world.rank())[int(Axis::dp)]} {}
 
   Observation run(std::int64_t steps) {
+    agree_on_data(*data_, nullptr, world_);
     describe_passes(*data_, 0, steps, parameters_.batch.global, parameters_.data.repeat);
     describe();
     for (std::int64_t step = 1; step <= steps; ++step) {
@@ -175,6 +177,7 @@ Observation observe_session(const Variant& variant, const World& world, Backend&
 }
 
 Observation observe_variant(const Variant& variant, const World& world, std::int64_t steps) {
+  agree_on_parameters(variant.parameters, false, world);
   auto parts = std::make_unique<Parts>(variant.parameters, world);
   try {
     parts->session.initialise();

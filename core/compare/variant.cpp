@@ -90,6 +90,9 @@ void refuse_incomparable(const std::vector<Variant>& variants, int ranks) {
       fail(ExitStatus::usage, "variant '", variant.name, "' needs ", needed,
            " ranks (its grid is dp=", grid.dp, " tp=", grid.tp, " pp=", grid.pp, " cp=", grid.cp,
            ", the launch has ", ranks, " ranks); start with mpirun -np ", needed);
+    if (variant.parameters.example.pattern != ExamplePattern::none)
+      fail(ExitStatus::usage, "variant '", variant.name,
+           "' cannot be compared (example.pattern is set, and an example has no loss); remove it");
     refuse_difference(variants.front(), variant);
   }
 }

@@ -16,7 +16,6 @@ const std::vector<Availability>& availability_table() {
       {"parallel.schedule", {"1f1b"}, "pipeline parallelism"},
       {"parallel.recompute", {"none"}, "recomputation of activations"},
       {"data.format", {"auto", "text", "hdf5"}, "reading of token files of other programs"},
-      {"trace.steps", {""}, "timelines"},
   };
   return table;
 }

@@ -189,6 +189,18 @@ void check_precision(const PrecisionParameters& precision, std::int64_t layers) 
           " (a layer is counted once); choose numbers whose sum is at most ", layers);
 }
 
+void check_example(const Parameters& p) {
+  if (p.example.pattern == ExamplePattern::none) return;
+  const GridParameters& grid = p.grid;
+  require(grid.tp > 1 && grid.dp == 1 && grid.pp == 1 && grid.cp == 1,
+          "example.pattern needs a grid of tp alone (it is dp=", grid.dp, " tp=", grid.tp, " pp=", grid.pp,
+          " cp=", grid.cp, ", and its all-gather goes over tp); choose grid.tp >= 2 and 1 for the others");
+  require(p.model.hidden % grid.tp == 0, "model.hidden = ", p.model.hidden,
+          " cannot be split over grid.tp = ", grid.tp,
+          " (each rank of example.pattern holds an equal part of the linear); choose hidden = ",
+          nearest_multiples(p.model.hidden, grid.tp));
+}
+
 }  // namespace
 
 void check_constraints(const Parameters& parameters, int ranks) {
@@ -202,6 +214,7 @@ void check_constraints(const Parameters& parameters, int ranks) {
   check_optimizer(parameters.optimizer);
   check_precision(parameters.precision, parameters.model.layers);
   check_sizes(parameters);
+  check_example(parameters);
 }
 
 }  // namespace octachoron

@@ -293,6 +293,7 @@ Rows rest_rows() {
   using C = CheckpointParameters;
   using T = TraceParameters;
   using E = EngineParameters;
+  using X = ExampleParameters;
   const std::string steps = "numbers and ranges as 1-3,10, each >= 1";
   return {
       word({"checkpoint.directory", "folder", "Where checkpoints go; probed at start", "<output>/checkpoints",
@@ -317,6 +318,16 @@ Rows rest_rows() {
       number_or(
           {"engine.threads", "threads a rank", "Threads that compute", "auto (node's cores / its ranks)"},
           Field{&P::engine, &E::threads}, {1, 1024}, 0, "auto"),
+      choice<X, ExamplePattern>(
+          {"example.pattern", "",
+           "Runs an all-gather beside a linear in place of the model: a linear that does not read it, a "
+           "wait at once, or a linear that reads it",
+           "", "not none: grid.dp, pp, cp = 1, grid.tp >= 2, and data.train is not needed"},
+          {&P::example, &X::pattern},
+          {{"none", ExamplePattern::none},
+           {"independent", ExamplePattern::independent},
+           {"wait_at_once", ExamplePattern::wait_at_once},
+           {"dependent", ExamplePattern::dependent}}),
   };
 }
 

@@ -103,6 +103,14 @@ struct TraceParameters {
   bool operator==(const TraceParameters&) const = default;
 };
 
+/// What runs in place of a model, to show what hides a transfer and what does not.
+enum class ExamplePattern { none, independent, wait_at_once, dependent };
+
+struct ExampleParameters {
+  ExamplePattern pattern = ExamplePattern::none;
+  bool operator==(const ExampleParameters&) const = default;
+};
+
 struct EngineParameters {
   bool graphs = true;
   int threads = 0;  ///< 0: auto = node's cores / its ranks
@@ -122,6 +130,7 @@ struct Parameters {
   CheckpointParameters checkpoint;
   TraceParameters trace;
   EngineParameters engine;
+  ExampleParameters example;
   /// Sections [plugin.NAME]: "NAME.key" -> value, checked by the plugin itself.
   std::map<std::string, std::string> plugin;
 

@@ -11,8 +11,11 @@ namespace {
 
 void check_required(const Parameters& parameters) {
   std::vector<std::string> missing;
-  for (const ParameterInfo& info : parameter_table())
+  const bool reads_data = parameters.example.pattern == ExamplePattern::none;
+  for (const ParameterInfo& info : parameter_table()) {
+    if (info.key == "data.train" && !reads_data) continue;
     if (info.default_text == "required" && info.get(parameters).empty()) missing.push_back(info.key);
+  }
   if (missing.empty()) return;
   fail(ExitStatus::usage, join(missing, ", "), missing.size() == 1 ? " is" : " are",
        " missing (there is no default); add to the parameter file or use --set");

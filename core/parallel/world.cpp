@@ -93,6 +93,25 @@ void World::barrier() const {
   MPI_Barrier(comm_);
 }
 
+void World::collect(const std::string& mine,
+                    const std::function<void(int rank, const std::string& text)>& take) const {
+  constexpr int kTag = 1;
+  if (rank_ != 0) {
+    MPI_Send(mine.data(), int(mine.size()), MPI_CHAR, 0, kTag, comm_);
+    return;
+  }
+  take(0, mine);
+  for (int rank = 1; rank < size_; ++rank) {
+    MPI_Status status;
+    MPI_Probe(rank, kTag, comm_, &status);
+    int size = 0;
+    MPI_Get_count(&status, MPI_CHAR, &size);
+    std::string text(std::size_t(size), '\0');
+    MPI_Recv(text.data(), size, MPI_CHAR, rank, kTag, comm_, MPI_STATUS_IGNORE);
+    take(rank, text);
+  }
+}
+
 std::uint64_t World::combine_flags(std::uint64_t flags, double limit_s) const {
   // On the heap: when the limit passes, MPI may still write there.
   auto words = std::make_unique<std::array<std::uint64_t, 2>>(std::array<std::uint64_t, 2>{flags, 0});

@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +34,10 @@ class World {
   std::uint64_t broadcast(std::uint64_t value, int root) const;
   std::vector<std::string> hosts() const;  ///< one name a rank
   void barrier() const;
+  /// Collective: on rank 0 calls take(rank, text) with the text of every rank, in the order of ranks, one at
+  /// a time.
+  void collect(const std::string& mine,
+               const std::function<void(int rank, const std::string& text)>& take) const;
 
   /// Bitwise or of a small flag word over all ranks, with a time limit so that a dead peer cannot hang it.
   /// \throws Error(peer_failed) when the limit passes

@@ -29,6 +29,13 @@ class Device {
     check(table().copy(handle_, to, from, bytes, lane), "copy");
   }
   void stamp(oct_lane* lane, double* seconds) { check(table().stamp(handle_, lane, seconds), "stamp"); }
+  /// The clock of stamp() now. Waits for all that the lane has before it.
+  double clock(oct_lane* lane) {
+    double seconds = 0;
+    stamp(lane, &seconds);
+    synchronize();
+    return seconds;
+  }
   void synchronize() { check(table().synchronize(handle_), "synchronize"); }
   /// Empty if nothing went wrong since the last call.
   std::string poll_error();

@@ -36,7 +36,8 @@ TrafficTable planned_traffic(const StepProgram& program, const ProcessGrid& grid
   return table;
 }
 
-PlanReport plan_run(const Parameters& parameters, const Target& target) {
+PlanReport plan_run(const Parameters& parameters, const Target& target, SaveBytes save_bytes) {
+  const std::int64_t libraries = resident_bytes();  // before programs of many ranks are built, which a run does not do
   PlanReport report;
   report.grid = target.grid;
   GridRoles roles =
@@ -45,6 +46,7 @@ PlanReport plan_run(const Parameters& parameters, const Target& target) {
   report.problems = std::move(verdict.problems);
   report.symmetry = std::move(verdict.symmetry);
   report.programs = std::move(roles.programs.front());
+  report.process = process_memory(report.programs, libraries, save_bytes);
   report.parameters = report.programs.set.global_elements();
   report.local_parameters = report.programs.set.local_elements();
   report.traffic = planned_traffic(report.programs.training.program, target.grid);
@@ -56,7 +58,7 @@ PlanReport plan_run(const Parameters& parameters, const Target& target) {
 std::string plan_text(const PlanReport& report) {
   std::string out = text("grid: ", to_string(report.grid), ", ", report.grid.size(), " ranks\n", "parameters: ",
                          report.parameters, ", on a rank before sharding over dp: ", report.local_parameters, "\n");
-  out += "memory of a rank:\n" + memory_text(report.programs.training.plan, report.programs.arena_bytes());
+  out += "memory of a rank:\n" + memory_text(report.programs.training.plan, report.programs.arena_bytes(), report.process);
   out += "communication of a rank in a step:\n";
   if (report.traffic.empty()) out += "  none\n";
   for (const auto& [group, traffic] : report.traffic) {
@@ -79,7 +81,9 @@ std::string plan_json(const PlanReport& report) {
   std::string out = text("{\"grid\":{\"dp\":", grid[Axis::dp], ",\"tp\":", grid[Axis::tp], ",\"pp\":", grid[Axis::pp],
                          ",\"cp\":", grid[Axis::cp], "},\"ranks\":", grid.size(), ",\"parameters\":", report.parameters,
                          ",\"local_parameters\":", report.local_parameters, ",\"arena_bytes\":",
-                         report.programs.arena_bytes(), ",\"host_bytes\":", report.programs.host_bytes(), ",\"memory\":{");
+                         report.programs.arena_bytes(), ",\"host_bytes\":", report.programs.host_bytes(),
+                         ",\"libraries_bytes\":", report.process.libraries, ",\"checkpoint_bytes\":",
+                         report.process.checkpoint, ",\"process_bytes\":", report.process.total(), ",\"memory\":{");
   const MemoryPlan& plan = report.programs.training.plan;
   for (int c = 0; c < kMemoryClasses; ++c)
     out += text(c ? "," : "", "\"", name(MemoryClass(c)), "\":", plan.by_class[c]);

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "core/schedule/rank_programs.h"
+#include "core/report/process_memory.h"
 
 namespace octachoron {
 
@@ -20,6 +20,7 @@ struct PlanReport {
   ProcessGrid grid;
   std::int64_t parameters = 0, local_parameters = 0;
   RankPrograms programs;
+  ProcessMemory process;
   TrafficTable traffic;
   std::int64_t operations = 0;
   std::string symmetry;                ///< axes along which all ranks do the same
@@ -27,7 +28,7 @@ struct PlanReport {
 };
 
 /// Builds, plans and verifies both programs, at all corners of the grid; reports the memory and traffic of rank 0.
-PlanReport plan_run(const Parameters& parameters, const Target& target);
+PlanReport plan_run(const Parameters& parameters, const Target& target, SaveBytes save_bytes);
 
 std::string plan_text(const PlanReport& report);
 std::string plan_json(const PlanReport& report);

@@ -44,7 +44,7 @@ std::string size_text(double bytes) {
   return size;
 }
 
-std::string memory_text(const MemoryPlan& plan, std::int64_t arena_bytes) {
+std::string memory_text(const MemoryPlan& plan, std::int64_t arena_bytes, const ProcessMemory& process) {
   std::string table;
   for (int c = 0; c < kMemoryClasses; ++c) {
     if (plan.by_class[c] == 0) continue;
@@ -53,7 +53,10 @@ std::string memory_text(const MemoryPlan& plan, std::int64_t arena_bytes) {
     table += line;
   }
   return table + text("  arena ", size_text(double(arena_bytes)), " (live at the peak ", size_text(double(plan.live_bytes)),
-                      ", without sharing ", size_text(double(plan.apart_bytes)), ")\n");
+                      ", without sharing ", size_text(double(plan.apart_bytes)), ")\n", "  process ",
+                      size_text(double(process.total())), " (arena and host buffers ", size_text(double(process.buffers)),
+                      ", libraries as measured here ", size_text(double(process.libraries)), ", checkpoint ",
+                      size_text(double(process.checkpoint)), ")\n");
 }
 
 }  // namespace octachoron

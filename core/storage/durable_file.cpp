@@ -1,7 +1,6 @@
 #include "core/storage/durable_file.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -43,27 +42,37 @@ void make_folder(const std::string& folder) {
 
 void make_file(const std::string& path, std::int64_t bytes) {
   const Descriptor file(path, O_CREAT | O_TRUNC | O_RDWR, "make the file");
-  try {
-    hold_space(path, bytes);
-  } catch (...) {
-    ::unlink(path.c_str());
-    throw;
-  }
-  if (::ftruncate(file, 0) != 0) refuse("empty the file", path, errno);
-}
-
-void hold_space(const std::string& path, std::int64_t bytes) {
-  const Descriptor file(path, O_RDWR, "open the file");
   const int reason = bytes > 0 ? ::posix_fallocate(file, 0, bytes) : 0;  // writes to each block where it must
-  if (reason != 0) refuse("reserve the space of", path, reason);
+  if (reason == 0) return;
+  ::unlink(path.c_str());
+  refuse("reserve the space of", path, reason);
 }
 
-void require_writable(const std::string& path, std::int64_t bytes) {
-  const Descriptor file(path, O_RDWR, "open the file");
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-      rlim_t(bytes) > limit.rlim_cur)
-    refuse("write", path, EFBIG);
+OutputFile::OutputFile(const std::string& path)
+    : path_(path), descriptor_(::open(path.c_str(), O_RDWR | O_CLOEXEC)) {
+  if (descriptor_ < 0) refuse("open the file", path, errno);
+}
+
+OutputFile::~OutputFile() {
+  ::close(descriptor_);  // sync() has told whether all is there
+}
+
+void OutputFile::write(std::int64_t offset, const void* data, std::int64_t bytes) const {
+  const char* from = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = ::pwrite(descriptor_, from, std::size_t(bytes), off_t(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) refuse("write", path_, written < 0 ? errno : ENOSPC);
+    from += written, offset += written, bytes -= written;
+  }
+}
+
+void OutputFile::resize(std::int64_t bytes) const {
+  if (::ftruncate(descriptor_, off_t(bytes)) != 0) refuse("resize", path_, errno);
+}
+
+void OutputFile::sync() const {
+  if (::fsync(descriptor_) != 0) refuse("sync", path_, errno);
 }
 
 void sync_to_disk(const std::string& path) {

@@ -8,17 +8,28 @@ namespace octachoron {
 /// Makes the folder and its parents. \throws Error(data) with the system's reason
 void make_folder(const std::string& folder);
 
-/// Makes an empty file, replacing one of the same name, after seeing that `bytes` fit the file system. A file
-/// that does not fit is removed. \throws Error(data)
+/// Makes a file of `bytes`, replacing one of the same name, with room for them on the disk: later writes into
+/// it meet no full disk. A file that does not fit is removed. \throws Error(data)
 void make_file(const std::string& path, std::int64_t bytes);
 
-/// Allocates the first `bytes` of an existing file, so that no later write into them can meet a full disk:
-/// MPI libraries do not survive that within a collective write. \throws Error(data)
-void hold_space(const std::string& path, std::int64_t bytes);
+/// An existing file, open for writing.
+class OutputFile {
+ public:
+  explicit OutputFile(const std::string& path);  ///< \throws Error(data)
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
 
-/// \throws Error(data) if this rank cannot open the file for writing (a folder that only some nodes see), or
-/// may not write files of that size
-void require_writable(const std::string& path, std::int64_t bytes);
+  /// All `bytes`, from `offset` on. \throws Error(data) with the system's reason
+  void write(std::int64_t offset, const void* data, std::int64_t bytes) const;
+  void resize(std::int64_t bytes) const;  ///< \throws Error(data)
+  /// What was written is on disk. \throws Error(data)
+  void sync() const;
+
+ private:
+  std::string path_;
+  int descriptor_;
+};
 
 /// fsync of a file or folder. \throws Error(data)
 void sync_to_disk(const std::string& path);

@@ -12,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/trace/collective_table.h"
 
 namespace octachoron {
 
@@ -65,6 +66,18 @@ void split_lines(const fs::path& path, std::int64_t resumed_step, std::string& k
   }
 }
 
+void add_intervals(JsonLine& line, const std::optional<Accounting>& seen) {
+  if (seen) {
+    line.add("compute_ms", seen->compute).add("comm_ms", seen->comm).add("overlap_ms", seen->overlap);
+    line.add("exposed_ms", seen->exposed).add("idle_ms", seen->idle);
+    line.add("exposed_ms_by_axis", exposed_by_axis_json(*seen)).add("stall_ms", seen->stall);
+  } else {
+    line.nulls({"compute_ms", "comm_ms", "overlap_ms", "exposed_ms", "idle_ms"});
+    line.add("exposed_ms_by_axis", std::string(R"({"tp":null,"cp":null,"pp":null,"dp":null,"mixed":null})"));
+    line.nulls({"stall_ms"});
+  }
+}
+
 }  // namespace
 
 std::string format_metrics(const StepMetrics& m) {
@@ -77,9 +90,7 @@ std::string format_metrics(const StepMetrics& m) {
     line.add("mfu", m.model_tflops_per_device / m.peak_tflops).add("peak_tflops", m.peak_tflops);
   else
     line.nulls({"mfu", "peak_tflops"});
-  line.nulls({"compute_ms", "comm_ms", "overlap_ms", "exposed_ms", "idle_ms"});
-  line.add("exposed_ms_by_axis", std::string(R"({"tp":null,"cp":null,"pp":null,"dp":null,"mixed":null})"));
-  line.nulls({"stall_ms"});
+  add_intervals(line, m.intervals);
   if (const auto& seen = m.precision)
     line.add("saturated", std::int64_t(seen->saturated)).add("flushed", std::int64_t(seen->flushed))
         .add("nonfinite", std::int64_t(seen->nonfinite)).add("amax_max", double(seen->amax))
@@ -97,6 +108,11 @@ std::string progress_line(const StepMetrics& metrics, std::int64_t steps) {
                 static_cast<long long>(metrics.step), static_cast<long long>(steps), metrics.loss,
                 metrics.grad_norm, metrics.learning_rate, metrics.step_ms, metrics.tokens_per_s);
   std::string result = line;
+  if (const auto& seen = metrics.intervals) {
+    std::snprintf(line, sizeof line, "  compute %.1f  comm %.1f  overlap %.1f  idle %.1f ms", seen->compute,
+                  seen->comm, seen->overlap, seen->idle);
+    result += line;
+  }
   if (const auto& seen = metrics.precision)
     result += text("  saturated ", seen->saturated, "  flushed ", seen->flushed, "  nonfinite ", seen->nonfinite);
   if (metrics.calibrated > 0) result += "  calibrated";
@@ -104,8 +120,17 @@ std::string progress_line(const StepMetrics& metrics, std::int64_t steps) {
   return result;
 }
 
+void probe_metrics(const std::string& folder) {
+  const fs::path path = fs::path(folder) / "metrics.jsonl";
+  const int descriptor = ::open(path.c_str(), O_APPEND | O_WRONLY | O_CLOEXEC);
+  if (descriptor < 0 && errno != ENOENT) refuse(path);
+  if (descriptor >= 0) ::close(descriptor);
+}
+
 MetricsFile::MetricsFile(const std::string& folder, std::int64_t resumed_step) {
   const fs::path path = fs::path(folder) / "metrics.jsonl";
+  std::error_code failed_folder;
+  fs::create_directories(folder, failed_folder);  // what fails here fails below
   std::string kept, moved;
   split_lines(path, resumed_step, kept, moved);
   if (!moved.empty()) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "core/trace/intervals.h"
 #include "core/train/precision_state.h"
 
 namespace octachoron {
@@ -18,22 +19,27 @@ struct StepMetrics {
   double model_tflops_per_device = 0;
   double peak_tflops = 0;  ///< of one device; 0: unknown
   std::int64_t skipped = 0;
+  std::optional<Accounting> intervals;       ///< means over ranks, of a traced step
   std::optional<PrecisionRecord> precision;  ///< sums over the quantised tensors, if there are any
   int calibrated = 0;                        ///< calibrations before the step
   std::optional<double> validation_loss;
 };
 
 /// One line without its end. Floats in the shortest form that reads back the same; non-finite numbers are
-/// null, and so are the interval fields, which this version does not measure.
+/// null, and so are the interval fields of a step that was not traced. step_ms of a traced one is a mean over
+/// ranks too: step_ms = compute_ms + comm_ms - overlap_ms + idle_ms.
 std::string format_metrics(const StepMetrics& metrics);
 
 /// "step 10/600  loss 3.1234  ...": what rank 0 prints.
 std::string progress_line(const StepMetrics& metrics, std::int64_t steps);
 
+/// Whether the file of a folder, if there is one, can be added to. Changes nothing. \throws Error(data)
+void probe_metrics(const std::string& folder);
+
 class MetricsFile {
  public:
-  /// Lines after `resumed_step` move to metrics.<n>.jsonl, n the first free number, and so does what a killed
-  /// run left of a line. \throws Error(data)
+  /// Makes folder and file where missing. Lines after `resumed_step` move to metrics.<n>.jsonl, n the first free
+  /// number, and so does what a killed run left of a line. \throws Error(data)
   MetricsFile(const std::string& folder, std::int64_t resumed_step);
   ~MetricsFile();
   MetricsFile(const MetricsFile&) = delete;

@@ -153,6 +153,20 @@ void PrecisionState::apply(const Recipe& recipe, std::int64_t step) {
   }
 }
 
+std::vector<float> PrecisionState::copy() const {
+  std::vector<float> all;
+  if (empty()) return all;
+  all.assign(scale_at(0), scale_at(0) + scale_.elements());
+  all.insert(all.end(), history_at(0), history_at(0) + history_.elements());
+  return all;
+}
+
+void PrecisionState::restore(const std::vector<float>& copied) {
+  if (empty()) return;
+  std::copy_n(copied.begin(), scale_.elements(), scale_at(0));
+  std::copy_n(copied.begin() + scale_.elements(), history_.elements(), history_at(0));
+}
+
 std::vector<CheckpointTensor> PrecisionState::tensors(bool owner) const {
   std::vector<CheckpointTensor> list;
   for (int row = 0; row < int(plan().tensors.size()); ++row) {

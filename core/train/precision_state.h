@@ -41,6 +41,10 @@ class PrecisionState {
   /// A recipe with an update rule of its own sets the scales from the histories, after each step.
   void apply(const Recipe& recipe, std::int64_t step);
 
+  /// All scales and histories, to be put back.
+  std::vector<float> copy() const;
+  void restore(const std::vector<float>& copied);
+
   /// `/precision/amax/<tensor>` and `/precision/scale/<tensor>`. \param owner the one rank that stores them
   std::vector<CheckpointTensor> tensors(bool owner) const;
   /// Takes from a checkpoint what fits. Collective. \param same_rule the scales too, else they are made anew from the

@@ -8,6 +8,7 @@
 #include "core/checkpoint/load.h"
 #include "core/model/parameter_buffers.h"
 #include "core/numerics/random.h"
+#include "core/report/process_memory.h"
 #include "core/train/agreed_programs.h"
 
 namespace octachoron {
@@ -77,6 +78,7 @@ TrainingSession::TrainingSession(const Parameters& parameters, const World& worl
       programs_(std::move(programs)),
       groups_(backend.communicator(), grid_, world.rank()),
       lanes_(backend.device()),
+      libraries_bytes_(resident_bytes()),
       arena_(backend.device(), programs_.arena_bytes(), programs_.host_bytes()) {
   ensure(device_.properties().is_host,
          "state on devices with memory of their own is not available in this version");
@@ -148,9 +150,24 @@ StepResult TrainingSession::read_result(const Executor& executor) const {
 }
 
 StepResult TrainingSession::step(const RankBatch& batch, double learning_rate, std::int64_t step) {
+  return step_with(batch, learning_rate, step, [&] { training_->run(); });
+}
+
+StepResult TrainingSession::step_observed(const RankBatch& batch, double learning_rate, std::int64_t step,
+                                          std::span<const OperationRecord>& records) {
+  return step_with(batch, learning_rate, step, [&] { records = training_->run_observed(); });
+}
+
+double TrainingSession::device_clock() {
+  return device_.clock(lanes_.get(programs_.training.program.lanes.front()));
+}
+
+StepResult TrainingSession::step_with(const RankBatch& batch, double learning_rate, std::int64_t step,
+                                      const std::function<void()>& run) {
   const int calibrations = calibrate_if_due(batch);
+  scales_before_ = precision_->copy();
   load_inputs(*training_, batch, learning_rate, step);
-  training_->run();
+  run();
   precision_->apply(recipe_, step);
   StepResult result = read_result(*training_);
   result.calibrations = calibrations;
@@ -182,25 +199,40 @@ double TrainingSession::validate(const RankBatch& batch) {
 
 Origin TrainingSession::step_checked(const RankBatch& batch, double learning_rate, std::int64_t step,
                                      StepResult& result) {
+  const int calibrations = calibrate_if_due(batch);
+  scales_before_ = precision_->copy();
+  const Origin first = run_checked(batch, learning_rate, step, result);
+  precision_->apply(recipe_, step);
+  result.calibrations = calibrations;
+  return first;
+}
+
+Origin TrainingSession::repeat_checked(const RankBatch& batch, double learning_rate, std::int64_t step,
+                                       StepResult& result) {
+  const std::vector<float> after = precision_->copy();
+  precision_->restore(scales_before_);
+  const Origin first = run_checked(batch, learning_rate, step, result);
+  precision_->restore(after);
+  return first;
+}
+
+Origin TrainingSession::run_checked(const RankBatch& batch, double learning_rate, std::int64_t step,
+                                    StepResult& result) {
+  load_inputs(*training_, batch, learning_rate, step);
   Origin first;
   std::int64_t place = 0;
-  result = step_inspected(batch, learning_rate, step, [&](const Issue& issue) {
+  training_->run_stepwise([&](const Issue& issue) {
     if (first.what.empty()) first = {place, first_nonfinite(issue)};
     ++place;
   });
   if (first.what.empty()) first.place = -1;
+  result = read_result(*training_);
   return first;
 }
 
 StepResult TrainingSession::step_inspected(const RankBatch& batch, double learning_rate, std::int64_t step,
                                            const std::function<void(const Issue&)>& inspect) {
-  const int calibrations = calibrate_if_due(batch);
-  load_inputs(*training_, batch, learning_rate, step);
-  training_->run_stepwise(inspect);
-  precision_->apply(recipe_, step);
-  StepResult result = read_result(*training_);
-  result.calibrations = calibrations;
-  return result;
+  return step_with(batch, learning_rate, step, [&] { training_->run_stepwise(inspect); });
 }
 
 std::vector<std::string> TrainingSession::given_up() const {

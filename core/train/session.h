@@ -2,6 +2,7 @@
 /// One rank's programs on its device: runs steps, and gives access to the state that outlives them.
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,7 @@ struct Origin {
 class TrainingSession {
  public:
   /// Builds, plans, allocates and binds. Collective over the grid. \param parameters must outlive the session
-  /// \throws Error(usage) on all ranks, before anything is allocated, where they have other programs or
-  /// parameters than each other
+  /// \throws Error(usage) on all ranks, before anything is allocated, where they have other programs than each other
   TrainingSession(const Parameters& parameters, const World& world, Backend& backend);
   /// The same with programs of the caller, who knows that those of all ranks fit.
   TrainingSession(const Parameters& parameters, const World& world, Backend& backend, RankPrograms programs);
@@ -50,6 +50,7 @@ class TrainingSession {
   std::vector<PrecisionRecord> precision_records() const { return precision_->records(*training_); }
   Arena& arena() { return arena_; }
   GroupTable& groups() { return groups_; }
+  std::int64_t libraries_bytes() const { return libraries_bytes_; }  ///< resident before the arena was allocated
 
   /// Masters from the seed (contract 1.1), moments zero, histories empty but for those of weights. Collective.
   void initialise();
@@ -60,10 +61,18 @@ class TrainingSession {
   void calibrate(const RankBatch& batch);
   /// Calibrates before, where a tensor's history knows nothing (contract 1.5).
   StepResult step(const RankBatch& batch, double learning_rate, std::int64_t step);
+  /// The same step with the same bits; `records` gets begin and end of each operation, valid until the next
+  /// one. A calibration before it is not among them.
+  StepResult step_observed(const RankBatch& batch, double learning_rate, std::int64_t step,
+                           std::span<const OperationRecord>& records);
+  /// The device's clock now, in seconds: that of the records.
+  double device_clock();
   /// Mean loss of a batch, forward only.
   double validate(const RankBatch& batch);
   /// The same step operation by operation, with what this rank saw first. Leaves the state as step() does.
   Origin step_checked(const RankBatch& batch, double learning_rate, std::int64_t step, StepResult& result);
+  /// The last step once more, after one that updated nothing: with the scales it had, and without rolling histories twice.
+  Origin repeat_checked(const RankBatch& batch, double learning_rate, std::int64_t step, StepResult& result);
   /// The same step operation by operation. \param inspect called after each, on this rank
   StepResult step_inspected(const RankBatch& batch, double learning_rate, std::int64_t step,
                             const std::function<void(const Issue&)>& inspect);
@@ -77,7 +86,10 @@ class TrainingSession {
   std::vector<CheckpointTensor> gradients() const;
 
  private:
+  StepResult step_with(const RankBatch& batch, double learning_rate, std::int64_t step,
+                       const std::function<void()>& run);
   int calibrate_if_due(const RankBatch& batch);
+  Origin run_checked(const RankBatch& batch, double learning_rate, std::int64_t step, StepResult& result);
   void load_inputs(Executor& executor, const RankBatch& batch, double learning_rate, std::int64_t step);
   StepResult read_result(const Executor& executor) const;
   std::vector<CheckpointTensor> parameter_state() const;
@@ -94,10 +106,12 @@ class TrainingSession {
   RankPrograms programs_;
   GroupTable groups_;
   LaneSet lanes_;
+  std::int64_t libraries_bytes_;
   Arena arena_;
   std::unique_ptr<Executor> training_, validation_, calibration_;
   std::unique_ptr<PrecisionState> precision_;
   int calibrations_in_a_row_ = 0;
+  std::vector<float> scales_before_;  ///< of the last step
 };
 
 ProcessGrid grid_of(const Parameters& parameters);

@@ -9,10 +9,13 @@
 
 #include "core/base/version.h"
 #include "core/checkpoint/save.h"
+#include "core/checkpoint/stage.h"
 #include "core/config/parameter_file.h"
 #include "core/data/sample_order.h"
 #include "core/parallel/together.h"
 #include "core/report/tables.h"
+#include "core/trace/step_trace.h"
+#include "core/train/agreed_programs.h"
 #include "core/train/evaluate.h"
 #include "core/train/health.h"
 #include "core/train/learning_rate.h"
@@ -49,19 +52,24 @@ class Run {
                                 std::max<std::int64_t>(0, parameters.run.steps - state_.step), parameters.batch.global,
                                 parameters.data.repeat)),
         backend_(parameters, world),
-        session_(parameters, world, backend_),
-        health_(session_) {
-    for (Executor* executor : {&session_.training(), &session_.validation()})
+        tracer_(world, grid_,
+                {backend_.communicator().is_concurrent(), backend_.device().properties().is_host != 0},
+                [this] { return session_->device_clock(); }) {
+    agree_on_data(*data_, validation_.get(), world);
+    probe_output();
+    session_ = std::make_unique<TrainingSession>(parameters, world, backend_);  // the first large allocation
+    health_ = std::make_unique<HealthWatch>(*session_);
+    for (Executor* executor : {&session_->training(), &session_->validation()})
       executor->set_watchdog([this](const std::string& waits, double s) { warn_of_waiting(waits, s); }, kPatience_s);
   }
 
   ExitStatus run() {
     print_start();
-    start_ = load_starting_point(start_, parameters_, world_, session_);
+    start_ = load_starting_point(start_, parameters_, world_, *session_);
     state_ = start_.state;
     for (const auto* lines : {&start_.notes, &start_.lines})
       for (const std::string& line : *lines) say(line);
-    prepare_output();
+    open_metrics();
     if (state_.step > 0 && state_.step >= parameters_.run.steps)
       say("nothing to do: run.steps = ", parameters_.run.steps, ", step ", state_.step, " is done");
     int skipped_in_a_row = 0;
@@ -80,6 +88,11 @@ class Run {
     if (saved_step_ == state_.step || (state_.step == start_.state.step && !start_.path.empty()))
       return ExitStatus::done;
     return save() ? ExitStatus::done : ExitStatus::data;
+  }
+
+  void report_memory() const {
+    const std::int64_t most = world_.maximum(peak_resident_bytes());
+    say("memory of a rank, measured: ", size_text(double(most)), " at the peak of its process");
   }
 
   void abandon() { backend_.communicator().abort(); }
@@ -106,9 +119,17 @@ class Run {
          "); wait on, or end the job if a rank is gone");
   }
 
-  void prepare_output() {
+  // A run that could not save is refused before it takes memory, and one that is refused leaves no folder.
+  void probe_output() const {
     probe_directory(world_.comm(), parameters_.run.output);
     probe_directory(world_.comm(), parameters_.checkpoint.directory);
+    together(world_, [&] {
+      if (world_.rank() == 0) probe_metrics(parameters_.run.output);
+      return true;
+    });
+  }
+
+  void open_metrics() {
     metrics_ = together(world_, [&] {
       return world_.rank() == 0 ? std::make_unique<MetricsFile>(parameters_.run.output, state_.step)
                                 : nullptr;
@@ -121,7 +142,7 @@ class Run {
         to_string(grid_));
     say("effective parameters:\n", format_parameters(parameters_));
     say("ranks:\n", rank_map(grid_, hosts), backend_.describe(), "threads a rank: ", backend_.threads());
-    const RankPrograms& programs = session_.programs();
+    const RankPrograms& programs = session_->programs();
     const Recipe& recipe = backend_.recipe();
     say("model: ", programs.set.global_elements(), " parameters, ", programs.set.local_elements(),
         " of them on a TP rank");
@@ -130,7 +151,9 @@ class Run {
         "; never in FP8: embedding, norms, softmax, attention core, residual stream and loss (statistics in ",
         name(recipe.storage(OCT_STORAGE_STATISTIC)), "), gradients and their reductions in ",
         name(recipe.storage(OCT_STORAGE_GRADIENT)), ", masters and moments in ", name(recipe.storage(OCT_STORAGE_MASTER)));
-    say("memory of a rank, planned:\n", memory_text(programs.training.plan, programs.arena_bytes()));
+    say("memory of a rank, planned:\n",
+        memory_text(programs.training.plan, programs.arena_bytes(),
+                    process_memory(programs, session_->libraries_bytes(), save_bytes)));
     say("training data: ", data_->describe(), "; ", passes_);
     if (validation_) say("validation data: ", validation_->describe());
   }
@@ -140,9 +163,14 @@ class Run {
     training_batch(*data_, order_, shape_, state_.samples, batch_);
     const std::int64_t step = state_.step + 1;
     const double rate = learning_rate(parameters_.optimizer, step);
-    const StepResult result =
-        options_.check ? checked_step(rate) : session_.step(batch_, rate, state_.next_update());
+    std::span<const OperationRecord> records;
+    const std::int64_t update = state_.next_update();
+    const StepResult result = options_.check     ? checked_step(rate)
+                              : is_traced(step) ? session_->step_observed(batch_, rate, update, records)
+                                                : session_->step(batch_, rate, update);
     const double seconds = since(begin);
+    std::optional<Accounting> intervals;
+    if (!records.empty()) intervals = trace(records, step, seconds);
     policy_.note_step(seconds);
     finite_ = result.finite;
     if (!finite_) report_skipped(result, rate);
@@ -150,9 +178,34 @@ class Run {
     state_.step = step;
     state_.samples += parameters_.batch.global;
     state_.skipped += finite_ ? 0 : 1;
-    StepMetrics metrics = metrics_of(result, rate, seconds);
-    for (const std::string& alarm : health_.note(step, metrics.loss)) warn(alarm);
+    StepMetrics metrics = metrics_of(result, rate, intervals ? intervals->step / 1e3 : seconds);
+    metrics.intervals = intervals;
+    for (const std::string& alarm : health_->note(step, metrics.loss)) warn(alarm);
     return metrics;
+  }
+
+  // A line on the console is due: its step is traced, for the line has the accounting.
+  bool is_logged(std::int64_t step) const {
+    return step == start_.state.step + 1 || step == parameters_.run.steps ||
+           step % parameters_.run.log_every == 0 || validates(step);
+  }
+  bool is_written(std::int64_t step) const {
+    const auto& steps = parameters_.trace.steps;
+    return std::binary_search(steps.begin(), steps.end(), step);
+  }
+  bool is_traced(std::int64_t step) const { return is_logged(step) || is_written(step); }
+
+  Accounting trace(std::span<const OperationRecord> records, std::int64_t step, double seconds) {
+    const Timeline timeline = tracer_.timeline(session_->training(), records, seconds);
+    if (is_written(step)) {
+      const auto written = tracer_.write(parameters_.run.output + "/trace", step, timeline);
+      if (written.problem.empty())
+        say("timeline of step ", step, " on rank 0, all ranks in '", written.path, "':\n", written.text);
+      else
+        warn("the timeline of step ", step, " is not written (", written.problem,
+             "); free space or set run.output, the run goes on without");
+    }
+    return tracer_.mean(timeline);
   }
 
   StepMetrics metrics_of(const StepResult& result, double rate, double seconds) const {
@@ -165,11 +218,11 @@ class Run {
     metrics.loss = batch_.global_valid_targets > 0 ? result.loss : std::numeric_limits<double>::quiet_NaN();
     metrics.grad_norm = result.grad_norm, metrics.learning_rate = rate;
     metrics.step_ms = seconds * 1e3;
-    if (!session_.precision().empty()) metrics.precision = total(session_.precision_records());
+    if (!session_->precision().empty()) metrics.precision = total(session_->precision_records());
     metrics.calibrated = result.calibrations;
     const double tokens = double(parameters_.batch.global * model.sequence);
     metrics.tokens_per_s = tokens / seconds;
-    const std::int64_t matrices = matrix_weights(session_.programs().set, model.tie_embeddings);
+    const std::int64_t matrices = matrix_weights(session_->programs().set, model.tie_embeddings);
     metrics.model_tflops_per_device =
         training_flops_per_token(matrices, model.layers, model.sequence, model.heads * model.head_dim) *
         tokens / seconds / double(grid_.size()) / 1e12;
@@ -178,7 +231,7 @@ class Run {
 
   StepResult checked_step(double rate) {
     StepResult result;
-    agree_on_origin(session_.step_checked(batch_, rate, state_.next_update(), result));
+    agree_on_origin(session_->step_checked(batch_, rate, state_.next_update(), result));
     return result;
   }
 
@@ -188,7 +241,7 @@ class Run {
          "); nothing is to be done, weights and moments keep their values");
     if (options_.check) return;
     StepResult again;
-    agree_on_origin(session_.step_checked(batch_, rate, state_.next_update(), again));
+    agree_on_origin(session_->repeat_checked(batch_, rate, state_.next_update(), again));
     ensure(!again.finite, "step ", state_.step + 1, " was not finite, but is when run again: the device is not reliable");
   }
 
@@ -211,27 +264,29 @@ class Run {
                    static_cast<long long>(state_.step + 1), world_.rank(), found.what.c_str());
   }
 
+  bool validates(std::int64_t step) const {
+    const std::int64_t every = parameters_.data.validate_every;
+    return validation_ && every > 0 && (step % every == 0 || step == parameters_.run.steps);
+  }
+
   // \return whether somebody asked for a stop meanwhile
   bool validate_if_due(StepMetrics& metrics) {
-    const DataParameters& data = parameters_.data;
-    if (!validation_ || data.validate_every == 0) return false;
-    if (state_.step % data.validate_every != 0 && state_.step != parameters_.run.steps) return false;
-    const Evaluation evaluation = evaluate_batches(session_, *validation_, shape_, data.validate_batches,
-                                                   [this] { return policy_.stop_asked(); });
+    if (!validates(state_.step)) return false;
+    const Evaluation evaluation =
+        evaluate_batches(*session_, *validation_, shape_, parameters_.data.validate_batches,
+                         [this] { return policy_.stop_asked(); });
     if (!evaluation.stopped) metrics.validation_loss = evaluation.loss;
     return evaluation.stopped;
   }
 
   void log(const StepMetrics& metrics) {
     if (metrics_) write_metrics(metrics);
-    const bool first = state_.step == start_.state.step + 1, last = state_.step == parameters_.run.steps;
-    if (first || last || metrics.validation_loss || state_.step % parameters_.run.log_every == 0)
-      say_progress(metrics);
+    if (is_logged(state_.step)) say_progress(metrics);
   }
 
   void say_progress(const StepMetrics& metrics) const {
     say(progress_line(metrics, parameters_.run.steps));
-    for (const std::string& line : health_.worst()) say("    ", line);
+    for (const std::string& line : health_->worst()) say("    ", line);
   }
 
   // The run is worth more than its log: it goes on, and says so once.
@@ -250,8 +305,7 @@ class Run {
     char file[32];
     std::snprintf(file, sizeof file, "/step-%08lld.h5", static_cast<long long>(state_.step));
     try {
-      probe_directory(world_.comm(), folder);
-      save_tensors(world_.comm(), folder + file, header_of(state_, parameters_), session_.gradients());
+      save_tensors(world_.comm(), folder + file, header_of(state_, parameters_), session_->gradients());
     } catch (const Error& error) {
       if (error.status() != ExitStatus::data) throw;
       warn(error.what());
@@ -264,7 +318,7 @@ class Run {
       std::string warnings;
       const std::string path =
           save_checkpoint(world_.comm(), parameters_.checkpoint.directory, header_of(state_, parameters_),
-                          session_.state(), parameters_.checkpoint.keep, &warnings);
+                          session_->state(), parameters_.checkpoint.keep, &warnings);
       policy_.note_save(world_.maximum(since(begin)));
       std::istringstream lines(warnings);
       for (std::string line; std::getline(lines, line);) warn(line);
@@ -298,8 +352,9 @@ class Run {
   RunState state_;
   std::string passes_;
   Backend backend_;
-  TrainingSession session_;
-  HealthWatch health_;
+  std::unique_ptr<TrainingSession> session_;
+  std::unique_ptr<HealthWatch> health_;
+  StepTracer tracer_;
   std::unique_ptr<MetricsFile> metrics_;
   std::string metrics_problem_;  // of the last line
   RankBatch batch_;
@@ -310,9 +365,12 @@ class Run {
 }  // namespace
 
 ExitStatus train(const Parameters& parameters, const World& world, const RunOptions& options) {
+  agree_on_parameters(parameters, options.check, world);
   auto run = std::make_unique<Run>(parameters, world, options);
   try {
-    return run->run();
+    const ExitStatus status = run->run();
+    run->report_memory();
+    return status;
   } catch (...) {
     // Transfers to and from peers may still be in flight: they are ended, and what they point to stays until the process
     // ends, which is next.

@@ -47,6 +47,7 @@ TEST(CommandLine, Plan) {
   EXPECT_EQ(line.command, "plan");
   EXPECT_EQ(line.ranks, 8);
   EXPECT_EQ(line.json, "o.json");
+  EXPECT_EQ(parse_command_line({"plan", "a.ini", "--draw", "b.svg"}).draw, "b.svg");
   EXPECT_EQ(parse_command_line({"plan", "a.ini"}).ranks, 0);
   for (const char* ranks : {"0", "4x", "2147483648", "four"})
     EXPECT_THAT(refusal({"plan", "a.ini", "--ranks", ranks}), HasSubstr(std::string("--ranks '") + ranks))
@@ -157,7 +158,6 @@ TEST(CommandLine, WhatALaterVersionBringsIsRefusedByName) {
                                         {"checkpoint", "export", "a"},
                                         {"checkpoint", "import", "a"},
                                         {"plan", "a", "--search"},
-                                        {"plan", "a", "--draw", "b.svg"},
                                         {"doctor", "--calibrate"}};
   for (const Arguments& arguments : cases)
     EXPECT_THAT(refusal(arguments), HasSubstr("is not available in this version ("))

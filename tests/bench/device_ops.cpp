@@ -209,6 +209,27 @@ void add_others() {
   }
 }
 
+void add_fp8() {
+  const std::int64_t t = 1024, h = 3072;
+  const oct_matrix none{}, scale = matrix(OCT_F32, 1, 1), amax = matrix(OCT_U32, 1, 1),
+                           counters = matrix(OCT_U64, 1, 3);
+  for (const int type : {OCT_F32, OCT_BF16}) {
+    const oct_matrix x = matrix(type, t, h);
+    add(std::string("amax/") + octachoron::name(DType(type)), describe(OCT_AMAX, {x, amax}, {1}));
+    for (const int format : {OCT_E4M3, OCT_E5M2}) {
+      const oct_matrix row = matrix(format, t, h), column = matrix(format, h, t);
+      const std::string name =
+          std::string(octachoron::name(DType(type))) + "/" + octachoron::name(DType(format));
+      add("quantize/" + name + "/row", describe(OCT_QUANTIZE, {x, scale, row, none, amax, counters}));
+      add("quantize/" + name + "/both", describe(OCT_QUANTIZE, {x, scale, row, column, amax, counters}));
+    }
+  }
+  add("transpose/e4m3", describe(OCT_TRANSPOSE, {matrix(OCT_E4M3, t, h), matrix(OCT_E4M3, h, t)}));
+  const oct_matrix a = matrix(OCT_E4M3, 1024, 1024), d = matrix(OCT_BF16, 1024, 1024);
+  add("gemm/e4m3/1024x1024x1024/BT", describe(OCT_GEMM, {a, a, scale, scale, none, d}, {0, 1, 0, 1}));
+  add("copy/e4m3", describe(OCT_COPY, {a, matrix(OCT_F32, 1024, 1024)}));
+}
+
 }  // namespace
 }  // namespace octachoron
 
@@ -217,5 +238,6 @@ int main(int argc, char** argv) {
   octachoron::add_products();
   octachoron::add_attention();
   octachoron::add_others();
+  octachoron::add_fp8();
   benchmark::RunSpecifiedBenchmarks();
 }

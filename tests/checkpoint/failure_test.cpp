@@ -50,10 +50,16 @@ TEST(Failure, UnusableFolders) {  // K05
   }
 }
 
-TEST(Failure, ProbeMakesTheFolderAndLeavesNothing) {
+TEST(Failure, ProbeLeavesNothing) {
   const MpiScratch folder;
   probe_directory(MPI_COMM_WORLD, folder.path("a/b"));
-  EXPECT_TRUE(std::filesystem::is_empty(folder.path("a/b")));
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  MPI_Barrier(MPI_COMM_WORLD);
+  on_rank_0([&] { std::filesystem::create_directories(folder.path("a")); });
+  probe_directory(MPI_COMM_WORLD, folder.path("a/b/"));
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path("a")));  // which was there before
 }
 
 TEST(Failure, DifferentListsAreNoticedBeforeAnyCollectiveWrite) {  // K01, K03

@@ -9,8 +9,7 @@ TEST(Availability, WhatALaterVersionBringsIsRefusedByName) {
   for (const char* override :
        {"grid.pp=2", "grid.cp=2", "grid.virtual_stages=2", "parallel.schedule=interleaved",
         "parallel.schedule=gpipe", "parallel.recompute=selective", "parallel.recompute=full",
-        "data.format=megatron", "data.format=llmc",
-        "trace.steps=1-3"}) {
+        "data.format=megatron", "data.format=llmc"}) {
     const std::string text = override, key = text.substr(0, text.find('=')),
                       value = text.substr(text.find('=') + 1);
     EXPECT_THAT(validate_refusal({text}),
@@ -28,7 +27,7 @@ TEST(Availability, PluginsOfLaterVersions) {
 
 TEST(Availability, TheRestIsAccepted) {
   EXPECT_EQ(validate_refusal({"parallel.schedule=1f1b", "parallel.recompute=none", "data.format=hdf5",
-                              "trace.gradients=1-3", "checkpoint.async=on", "engine.graphs=on"}),
+                              "trace.gradients=1-3", "trace.steps=1-3", "checkpoint.async=on", "engine.graphs=on"}),
             "");
   for (const char* recipe : {"backend.precision=fp8-delayed", "backend.precision=fp8-current"})
     EXPECT_EQ(validate_refusal({recipe}), "") << recipe;

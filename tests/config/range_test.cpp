@@ -99,6 +99,7 @@ const std::vector<Case>& cases() {
       {"trace.gradients", steps_ok, steps_bad},
       {"engine.graphs", switch_ok, switch_bad},
       {"engine.threads", {"auto", "1", "1024"}, {"0", "1025", "-1"}},
+      {"example.pattern", {"none", "independent", "wait_at_once", "dependent"}, {"on"}},
   };
   return table;
 }
@@ -191,7 +192,7 @@ TEST(Range, DefaultsAreThoseOfTheContract) {
                                                        {"checkpoint.keep", "2"},
                                                        {"checkpoint.async", "on"},
                                                        {"engine.graphs", "on"},
-                                                       {"engine.threads", "auto"},
+                                                       {"engine.threads", "auto"}, {"example.pattern", "none"},
                                                        {"model.tie_embeddings", "on"},
                                                        {"model.qkv_bias", "on"}};
   std::map<std::string, std::string> actual;

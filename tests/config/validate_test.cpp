@@ -212,5 +212,18 @@ TEST(Validate, LargeModelsFitAndAbsurdOnesAreRefused) {
     EXPECT_THAT(validate_refusal(overrides), HasSubstr("does not fit 64 bits")) << overrides.front();
 }
 
+// An example reads no data, and gathers over tp alone.
+TEST(Validate, ExamplesNeedATensorParallelGridAndNoData) {
+  EXPECT_EQ(validate_refusal({"example.pattern=independent", "grid.tp=2"}, 2), "");
+  EXPECT_THAT(validate_refusal({"example.pattern=independent"}),
+              HasSubstr("needs a grid of tp alone (it is dp=1 tp=1 pp=1 cp=1"));
+  EXPECT_THAT(validate_refusal({"example.pattern=dependent", "grid.tp=2", "grid.dp=2"}), HasSubstr("it is dp=2 tp=2"));
+  EXPECT_THAT(validate_refusal({"example.pattern=wait_at_once", "grid.tp=4", "model.hidden=66", "model.head_dim=16"}),
+              HasSubstr("model.hidden = 66 cannot be split over grid.tp = 4"));
+  ParsedParameters parsed = parse_parameter_text("[run]\nseed = 2\n", "p.ini", {"example.pattern=dependent"});
+  finalize(parsed, 256);
+  EXPECT_THAT(refusal([&] { validate(parsed.values, 0); }), HasSubstr("batch.global are missing"));
+}
+
 }  // namespace
 }  // namespace octachoron

@@ -120,6 +120,22 @@ TEST(DeviceOptimizer, AdamwKnownSteps) {
   }
 }
 
+/// Gradients of zero, as in padding, and one whose square is: with epsilon 0 the update would be 0 / 0 or x / 0.
+TEST(DeviceOptimizer, NothingToDivideByIsNoUpdate) {
+  Rig rig;
+  const Step s = {.epsilon = 0, .decay = 0};
+  for (const auto& [type, tiny] : {std::pair{OCT_F32, 1e-30}, {OCT_F64, 1e-200}}) {
+    std::vector<Operand> o = {filled(type, 1, 3, {0, tiny, -tiny}),
+                              filled(OCT_F64, 1, 8, {s.rate, 1, 1, 0, 0, 0, 0, 0}),
+                              filled(OCT_F64, 1, 4, {1, 1, 1, 0}),
+                              filled(type, 1, 3, {5, 6, 7}),
+                              zeros(type, 1, 3),
+                              zeros(type, 1, 3)};
+    rig.run(OCT_ADAMW, o, attributes(s));
+    EXPECT_EQ(o[3].values, (std::vector<double>{5, 6, 7}));
+  }
+}
+
 TEST(DeviceOptimizer, DecayIsDecoupled) {
   Rig rig;
   const Step s = {.rate = 0.5, .decay = 0.5};

@@ -219,6 +219,13 @@ void Rig::check(oct_status status, const char* what) const {
   if (status != OCT_OK) throw std::runtime_error(std::string(what) + ": " + plugin_->last_error());
 }
 
+oct_device_properties Rig::properties() const {
+  oct_device_properties p{};
+  p.struct_size = sizeof p;
+  check(table_->properties(device_, &p), "properties");
+  return p;
+}
+
 std::unique_ptr<Rig::Memory> Rig::allocate(std::size_t bytes) {
   auto memory = std::make_unique<Memory>(Memory{*this});
   check(table_->allocate(device_, OCT_MEMORY_DEVICE, bytes, &memory->data), "allocate");

@@ -58,6 +58,7 @@ class Rig {
   const oct_device_table& table() const { return *table_; }
   oct_device* device() const { return device_; }
   oct_lane* lane() const { return lane_; }
+  oct_device_properties properties() const;
 
   /// Runs the operation once; outputs are read back into `operands`. Workspace is poisoned first. Fails the
   /// test where the device refuses, reports an error, or touches a gap.

@@ -81,6 +81,17 @@ TEST(DeviceScale, MostRecent) {
   EXPECT_EQ(update(rig, {{4, 8}, 56}, NAN, rule), (State{{4, 8}, 112}));
 }
 
+TEST(DeviceScale, LongHistoriesRoll) {
+  Rig rig;
+  for (const std::size_t length : {127, 128, 129, 1000}) {
+    State before = {std::vector<double>(length), 1}, after = {std::vector<double>(length), 896};
+    for (std::size_t i = 0; i < length; ++i) before.history[i] = double(i + 1);
+    std::copy(before.history.begin(), before.history.end() - 1, after.history.begin() + 1);
+    after.history[0] = 0.5;
+    EXPECT_EQ(update(rig, before, 0.5, {.algorithm = OCT_AMAX_MOST_RECENT}), after);
+  }
+}
+
 TEST(DeviceScale, FrozenKeepsTheFirst) {
   Rig rig;
   const Rule rule = {.algorithm = OCT_AMAX_FROZEN};

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "core/train/agreed_programs.h"
 #include "tests/engine/rig.h"
 #include "tests/schedule/small_model.h"
 
@@ -38,15 +39,39 @@ TEST(Agreement, OtherProgramsAreRefused) {
     expect_refused(odd, "the ranks would run different programs (rank ");
 }
 
-TEST(Agreement, OtherParametersOfTheSameProgramAreRefused) {
-  expect_refused("run.seed=7", "other parameters than rank 0 (run.seed: 1 -> 7); ");
-  expect_refused("optimizer.warmup=3", "other parameters than rank 0 (optimizer.warmup: 0 -> 3); ");
+// What all ranks say where the last has `odd` parameters beside the common ones, or alone `--check`.
+std::string disagreement(const World& world, const std::string& odd, bool check = false) {
+  const Strings grid = grids(world.size()).front();
+  const bool last = world.rank() == world.size() - 1;
+  std::string sentence = "none";
+  try {
+    agree_on_parameters(small_model::parameters(last ? with(grid, {odd}) : grid), last && check, world);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::usage);
+    sentence = error.what();
+  }
+  EXPECT_EQ(sentence, world.broadcast(sentence, 0));
+  return sentence;
+}
+
+TEST(Agreement, OtherParametersAreRefused) {
+  const World world(MPI_COMM_WORLD);
+  if (world.size() == 1) GTEST_SKIP() << "it agrees with itself";
+  for (const auto& [odd, difference] : {std::pair{"run.seed=7", "run.seed: 1 -> 7"},
+                                        {"optimizer.warmup=3", "optimizer.warmup: 0 -> 3"},
+                                        {"run.resume=none", "run.resume: auto -> none"},
+                                        {"model.ffn=64", "model.ffn: "}})
+    EXPECT_THAT(disagreement(world, odd),
+                testing::HasSubstr(text("other parameters than rank 0 (", difference)));
+  EXPECT_THAT(disagreement(world, "run.seed=1", true), testing::HasSubstr("(--check: off -> on)"));
 }
 
 TEST(Agreement, PathsAndThreadsMayDiffer) {
   const World world(MPI_COMM_WORLD);
-  for (const char* odd : {"run.output=elsewhere", "engine.threads=2", "data.train=here/text"})
+  for (const char* odd : {"run.output=elsewhere", "engine.threads=2", "data.train=here/text"}) {
+    EXPECT_EQ(disagreement(world, odd), "none") << odd;
     EXPECT_EQ(refusal(world, grids(world.size()).front(), odd), "none") << odd;
+  }
 }
 
 }  // namespace

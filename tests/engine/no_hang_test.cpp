@@ -32,6 +32,20 @@ TEST(NoHang, HundredsOfStepsOutOfStep) {
   session.expect_no_damage();
 }
 
+// I04: MPI libraries change protocol with the size of a message. Activations of 2, 4, 8, 64, 128 KiB and more
+// than 1 MiB.
+TEST(NoHang, MessagesOfAnySize) {
+  const World world(MPI_COMM_WORLD);
+  for (const auto& [sequence, micro] : {std::pair{8, 1}, {16, 1}, {32, 1}, {64, 4}, {64, 8}, {64, 72}}) {
+    Session session(with(
+        grids(world.size()).back(),
+        {"model.layers=1", "model.hidden=64", "model.heads=4", "model.ffn=64",
+         text("model.sequence=", sequence), text("batch.micro=", micro), text("batch.global=", 2 * micro)}));
+    for (int step = 0; step < 2; ++step) ASSERT_TRUE(session.step().finite) << sequence << " " << micro;
+    session.expect_no_damage();
+  }
+}
+
 // Hash of the labels a rank executed in each group, in the order of time.
 std::map<std::string, std::uint64_t> posted(const Executor& executor,
                                             std::span<const OperationRecord> records) {

@@ -5,7 +5,7 @@ import unittest
 
 import h5py
 
-from harness import DATA, DONE, FaultTest
+from harness import DATA, DONE, FAILING_WRITES, GRAMMAR, FaultTest
 
 
 def cut_end(path):
@@ -110,6 +110,37 @@ class Damage(FaultTest):
         self.assertIn(f"'{bad}'", result.out)
         self.assertIn(f"'{leftover}'", result.out)
         self.assertIn("starts from seed 1", result.out)
+
+
+class FailingWrites(FaultTest):
+    """K05, K09: a disk that fails within a save, under one rank only: reported, the run goes on, and nobody hangs."""
+
+    def run_with_failing(self, rank, settings, **changes):
+        shell = f'export LD_PRELOAD={FAILING_WRITES} {settings}'
+        return self.run_with_rank_in(rank, shell, checkpoint__every=2, **changes)
+
+    def test_each_rank(self):
+        """The first write, one amid the values, what HDF5 made around them (rank 0 writes it last), the sync."""
+        for rank, settings in ((0, "FAIL_AFTER=0"), (1, "FAIL_AFTER=0"), (1, "FAIL_AFTER=7"), (0, "FAIL_BEGIN=1"),
+                               (1, "FAIL_SYNC=1")):
+            with self.subTest(rank=rank, settings=settings):
+                output = self.path(f"{rank}-{settings}")
+                result = self.run_with_failing(rank, settings, run__output=output, run__steps=3)
+                self.assertEqual(result.status, DATA, str(result))
+                self.assertEqual(len(result.errors), 2, str(result))  # step 2, reported; step 3, the last
+                for line, step in zip(result.errors, (2, 3)):
+                    self.assertRegex(line, GRAMMAR)
+                    self.assertIn(f"step-{step:08d}.h5' was not saved", line)
+                    self.assertIn("Input/output error", line)
+                self.assertEqual(os.listdir(output / "checkpoints"), [])
+
+    def test_the_checkpoint_before_stays(self):
+        self.train(ranks=2, grid__dp=2, run__steps=2)
+        result = self.run_with_failing(1, "FAIL_AFTER=3", run__steps=4, checkpoint__keep=1)
+        self.assertEqual(result.status, DATA, str(result))
+        self.assertEqual(self.checkpoints(), ["step-00000002.h5"])
+        self.assert_sound(self.checkpoint(2))
+        self.assertEqual([line["step"] for line in self.metrics()], [1, 2, 3, 4])
 
 
 @unittest.skipUnless(os.geteuid() == 0, "only root may mount")

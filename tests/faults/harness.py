@@ -1,6 +1,6 @@
 """What the fault tests share: a scratch folder, a tiny model, runs of the built program, its ranks, its files.
 
-The program and the launcher come from the environment (OCTACHORON, MPIRUN), which CMakeLists.txt sets. Every run has
+Program, launcher and the library of failing writes come from the environment, which CMakeLists.txt sets. Every run has
 a time limit; a run that passes it is killed with all of its ranks and fails the test: a hang is never waited out.
 """
 import json
@@ -17,6 +17,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("OCTACHORON", str(ROOT / "build/bin/octachoron"))
 MPIRUN = os.environ.get("MPIRUN", str(ROOT / "tests/mpirun.sh"))
+FAILING_WRITES = os.environ.get("FAILING_WRITES", str(ROOT / "build/tests/faults/liboctachoron_failing_writes.so"))
 LIMIT_S = 60
 
 DONE, INTERNAL, USAGE, ENVIRONMENT, DATA, DIVERGED, PEER_FAILED, STOPPED = 0, 1, 2, 3, 4, 5, 6, 75
@@ -216,6 +217,14 @@ class FaultTest(unittest.TestCase):
         for line in result.errors:
             self.assertRegex(line, GRAMMAR)
         return result
+
+    def run_with_rank_in(self, rank, shell, ranks=2, **changes):
+        """Trains with dp = ranks; one rank does a line of shell first, which may change its words "$@"."""
+        wrapper = self.path("wrapper.sh")
+        wrapper.write_text(f'#!/bin/bash\nif [ "$OMPI_COMM_WORLD_RANK" = {rank} ]; then {shell}; fi\nexec "$@"\n')
+        wrapper.chmod(0o755)
+        file = self.parameters(**{"grid__dp": ranks, **changes})
+        return self.start("train", file, ranks=ranks, wrapper=[wrapper]).wait()
 
     def start_training(self, *options, ranks=1, **changes):
         return self.start("train", self.parameters(**changes), *options, ranks=ranks)

@@ -2,7 +2,6 @@
 checkpoint, naming what it passes over. A rank that fails alone ends all (A27's way out)."""
 import os
 import signal
-import stat
 import time
 import unittest
 
@@ -117,24 +116,15 @@ class Killed(FaultTest):
 class Alone(FaultTest):
     """What one rank alone cannot do ends all ranks, with its reason, and does not hang the others."""
 
-    def run_with_rank_1_in(self, shell, **changes):
-        wrapper = self.path("wrapper.sh")
-        wrapper.write_text(f'#!/bin/bash\n[ "${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}" = 1 ] && {shell}\nexec "$@"\n')
-        wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
-        file = self.parameters(**{"grid__dp": 2, **changes})
-        # MPI's own shared memory is files too, which the limits are not meant for.
-        sockets = {"OMPI_MCA_btl": "self,tcp", "UCX_TLS": "self,tcp"}
-        return self.start("train", file, ranks=2, wrapper=[wrapper], environment=sockets).wait()
-
     def test_memory(self):
         # 3 GB of address space do for everything but an arena of 200 million weights.
-        result = self.run_with_rank_1_in("ulimit -v 3000000", model__hidden=1024, model__layers=16, model__sequence=4)
+        result = self.run_with_rank_in(1, "ulimit -v 3000000", model__hidden=1024, model__layers=16, model__sequence=4)
         self.assertIn(result.status, (INTERNAL, ENVIRONMENT), str(result))
         self.assertEqual(len(result.errors), 1, str(result))
         self.assertRegex(result.errors[0], "memory|alloc")
 
     def test_file_size(self):
-        result = self.run_with_rank_1_in("ulimit -f 8000", run__steps=3, checkpoint__every=2, **LARGE)
+        result = self.run_with_rank_in(1, "ulimit -f 8000", run__steps=3, checkpoint__every=2, **LARGE)
         self.assertEqual(result.status, DATA, str(result))
         for line, step in zip(result.errors, (2, 3), strict=True):
             self.assertRegex(line, f"step-{step:08d}.h5' was not saved .*rank 1.*; ")

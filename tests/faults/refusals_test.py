@@ -27,6 +27,14 @@ class CommandLine(FaultTest):
         self.assert_refused(self.run_program("checkpoint", "verfy", "x"), USAGE, "verfy", "did you mean verify?")
         self.assert_refused(self.run_program("train", "x.ini", "--chek"), USAGE, "--chek", "--check")
 
+    def test_a_launch_has_one_voice(self):
+        """Whatever is wrong with the command line, it is said once, not once a rank."""
+        for words, part in ((["trian", "x.ini"], "trian"), (["train", "x.ini", "--chek"], "--chek"),
+                            (["train", self.path("no.ini"), "--set", "run.seed=2"], "no.ini")):
+            self.assert_refused(self.run_program(*words, ranks=3), USAGE, part)
+        result = self.run_program(ranks=3)
+        self.assertEqual((result.status, result.err.count("usage: octachoron")), (USAGE, 1), str(result))
+
     def test_later_commands(self):
         for words in (["compare", "x.ini"], ["report", "x"], ["train"]):
             result = self.run_program(*words)
@@ -98,6 +106,51 @@ class Parameters(FaultTest):
         self.refuse("Nonsense!", status=USAGE, grid__dp=2, backend__precision="Nonsense!")
         self.refuse(self.path("no.so"), status=ENVIRONMENT, grid__dp=2, backend__device=self.path("no.so"))
         self.refuse("train.txt", status=ENVIRONMENT, grid__dp=2, backend__device=self.path("train.txt"))
+
+
+class Precision(FaultTest):
+    """Keys of [precision] that a recipe has no use for are legal, but nobody shall believe in them."""
+
+    def test_excluded_modules_that_do_not_exist(self):
+        result = self.train(ranks=2, grid__tp=2, expect=USAGE, precision__exclude="layers.0.*,layers.7.mlp.fc1")
+        refusals = [line for line in result.errors if "has no effect" not in line]  # of a recipe that quantises nothing
+        self.assertEqual(len(refusals), 1, str(result))
+        self.assertIn("precision.exclude = layers.7.mlp.fc1 matches no module", refusals[0])
+        self.assert_absent()
+        plan = self.run_program("plan", self.parameters(precision__exclude="nothing"))
+        self.assert_refused(plan, USAGE, "precision.exclude = nothing")
+
+    def test_keys_without_effect_are_named_once(self):
+        result = self.train(ranks=4, run__steps=2, grid__dp=2, grid__tp=2, precision__margin=3,
+                            precision__exclude="layers.0.*")
+        self.assertEqual(len(result.errors), 1, str(result))
+        self.assertIn("precision.margin, precision.exclude has no effect", result.errors[0])
+        self.assertEqual(self.train(run__steps=0, run__output=self.path("other")).errors, [])
+
+
+class Differing(FaultTest):
+    """Ranks that were started with other words or other files than each other: all are refused, nobody waits."""
+
+    def refuse(self, status, part, shell, **changes):
+        result = self.run_with_rank_in(1, shell, **changes)
+        self.assert_refused(result, status, "rank 1", part)
+
+    def test_parameters(self):
+        self.train(ranks=2, grid__dp=2, run__steps=1)
+        for words, part in (("--set run.resume=none", "run.resume: auto -> none"), ("--check", "--check: off -> on"),
+                            ("--set model.ffn=64", "model.ffn"), ("--set run.max_skipped=3", "run.max_skipped: 5 -> 3")):
+            self.refuse(USAGE, part, f'set -- "$@" {words}')
+        self.assertEqual(self.checkpoints(), ["step-00000001.h5"])
+
+    def test_data(self):
+        self.text_file("short.txt", 5000)
+        other = self.path("other.txt")
+        other.write_bytes(self.path("train.txt").read_bytes().swapcase())
+        for word, part in ((f"data.train={self.path('short.txt')}", "5000 tokens, rank 0 6000"),
+                           (f"data.train={other}", "of other ids"),
+                           (f"data.validation={other}", "validation data")):
+            self.refuse(DATA, part, f'set -- "$@" --set {word}')
+        self.assert_absent()
 
 
 class Launch(FaultTest):
@@ -177,11 +230,22 @@ class Folders(FaultTest):
             result = self.train(ranks=2, grid__dp=2, expect=DATA, **changes)
             self.assert_refused(result, DATA, list(changes.values())[0])
             self.assertEqual(self.path("file").read_text(), "x")
+            self.assert_absent()
+            self.assertNotIn("memory of a rank", result.out)  # what a run says once it has taken its memory
+
+    def test_what_is_refused_leaves_no_folder(self):
+        """Folders are tried before the memory is taken; those that were made for it are gone again."""
+        changes = {"run__output": self.path("a/b"), "checkpoint__directory": self.path("c/d")}
+        self.train(ranks=2, grid__dp=2, expect=USAGE, precision__exclude="nothing", **changes)
+        self.train(ranks=2, grid__dp=2, expect=DATA, run__resume=self.path("no.h5"), **changes)
+        self.assert_absent("a")
+        self.assert_absent("c")
 
     def test_metrics_that_cannot_be_written(self):
         (self.path("out") / "metrics.jsonl").mkdir(parents=True)
         result = self.train(ranks=2, grid__dp=2, expect=DATA)
         self.assert_refused(result, DATA, "metrics.jsonl")
+        self.assertNotIn("memory of a rank", result.out)
 
 
 if __name__ == "__main__":

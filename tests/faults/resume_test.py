@@ -16,7 +16,8 @@ UNEVEN = {"model__hidden": 30, "model__heads": 4, "model__head_dim": 14, "model_
 FIELDS = """step time loss grad_norm learning_rate samples tokens step_ms tokens_per_s model_tflops_per_device mfu
 peak_tflops compute_ms comm_ms overlap_ms exposed_ms idle_ms exposed_ms_by_axis stall_ms saturated flushed nonfinite
 amax_max calibrated skipped""".split()
-TIMES = ("time", "step_ms", "tokens_per_s", "model_tflops_per_device", "mfu")
+TIMES = ("time", "step_ms", "tokens_per_s", "model_tflops_per_device", "mfu", "compute_ms", "comm_ms", "overlap_ms", "exposed_ms",
+         "idle_ms", "exposed_ms_by_axis", "stall_ms")  # yapf: disable
 
 
 def timeless(lines):
@@ -185,6 +186,23 @@ class Repeat(FaultTest):
             self.train(run__output=self.path(f"{seed}"), run__steps=1, run__seed=seed)
         self.assert_differ(self.checkpoint(1, "1"), self.checkpoint(1, "2"))
         self.assertNotEqual(self.losses("1"), self.losses("2"))
+
+
+class Report(FaultTest):
+    """J01, J02, J05, J07: rates count the whole grid and all micro-batches, and each step is told once."""
+
+    def test_rates_on_any_grid(self):
+        # 6 x (12 hidden^2 x layers + head) + 6 x layers x sequence x hidden, for 8 x 16 tokens
+        operations = (6 * (12 * 32 * 32 * 2 + 256 * 32) + 6 * 2 * 16 * 32) * 128
+        for ranks, micro, grid in ((1, 8, {}), (1, 1, {}), (4, 1, {"grid__dp": 2, "grid__tp": 2})):
+            name = f"{ranks}-{micro}"
+            result = self.train(ranks=ranks, run__steps=3, run__output=self.path(name), batch__micro=micro, **grid)
+            self.assertEqual(len(re.findall(r"^step +\d+/3  loss ", result.out, re.MULTILINE)), 3, result.out)
+            for line in self.metrics(name):
+                seconds = line["step_ms"] / 1e3
+                self.assertAlmostEqual(line["tokens_per_s"] * seconds, 128, 6)
+                self.assertAlmostEqual(line["model_tflops_per_device"] * 1e12 * seconds * ranks / operations, 1, 9)
+                self.assertEqual((line["mfu"], line["peak_tflops"]), (None, None))  # no peak is known of a CPU
 
 
 class Files(FaultTest):

@@ -157,8 +157,8 @@ std::vector<Case> table_cases() {
     for (const std::int64_t direction : {1, -1})
       cases.push_back({"rope D " + std::to_string(d),
                        OCT_ROPE,
-                       [=](DType t) { return std::vector<Operand>{random(t, 300, 7 * d, 1)}; },
-                       {.i = {150, 3, 2, d, direction, 4000, 1}, .f = {10000}}});
+                       [=](DType t) { return std::vector<Operand>{random(t, 300, 8 * d, 1)}; },
+                       {.i = {150, 4, 2, d, direction, 4000, 1}, .f = {10000}}});
   return cases;
 }
 

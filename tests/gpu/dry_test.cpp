@@ -128,7 +128,7 @@ TEST_F(CudaDry, Fp8GemmIsTakenAsCublasCan) {
       ask(OCT_GEMM, {of(OCT_E4M3, 16, 16), of(OCT_E4M3, 16, 16), none, scale, none, of(OCT_BF16, 16, 16)},
           {0, 1})
           .reason,
-      HasSubstr("(a_scale)"));
+      HasSubstr("(a_scale) is missing"));
 }
 
 TEST_F(CudaDry, DoublesAreScalarsOnly) {
@@ -147,7 +147,7 @@ TEST_F(CudaDry, QuantizeAndScales) {
   EXPECT_THAT(ask(OCT_QUANTIZE, {of(OCT_BF16, 5, 7), scale, none, of(OCT_E4M3, 5, 7)}).reason,
               HasSubstr("(column) is 5 x 7, not 7 x 5"));
   EXPECT_THAT(ask(OCT_QUANTIZE, {of(OCT_BF16, 2, 7), scale, of(OCT_E4M3, 2, 7)}, {1, 0, 0, 7}).reason,
-              HasSubstr("window is of one row"));
+              HasSubstr("the one row of a window"));
   EXPECT_EQ(
       ask(OCT_UPDATE_SCALE, {of(OCT_U32, 9, 1), of(OCT_F32, 9, 16), of(OCT_F32, 9, 1)}, {0, 0, 0}, {448})
           .supported,

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "tests/conformance/device_rig.h"
-#include "tests/gpu/raw.h"
+#include "tests/gpu/raw_device.h"
 
 extern char** environ;
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "tests/gpu/raw.h"
+#include "tests/gpu/raw_device.h"
 
 namespace octachoron::gpu {
 

@@ -57,6 +57,35 @@ TEST_F(KnownAnswers, PaddedVocabularyDoesNotCount) {  // B03
     }
 }
 
+TEST_F(KnownAnswers, BiasesBehindARowSplitAreAddedOnce) {  // B05
+  // The weights of the row-parallel layers are 0, so a block adds their biases 1, 2, 3, ... and nothing else.
+  const auto outcome = [&](const Parameters& p) {
+    Outcome outcome;
+    on_grid(p, [&](Trial& trial) {
+      for (const std::string layer : {"layers.0.", "layers.1."})
+        for (const auto& [name, columns] : {std::pair{"attention.out", 16}, {"mlp.fc2", 32}})
+          for (int row = 0; row < 16; ++row) {
+            for (int column = 0; column < columns; ++column)
+              trial.set_master(layer + name + ".weight", row, column, 0);
+            trial.set_master(layer + name + ".bias", row, 0, row + 1);
+          }
+      outcome.result = trial.step(trial.next_batch(), 0);
+      for (const auto& [name, gradient] : trial.gradients())
+        if (name.ends_with("out.bias") || name.ends_with("fc2.bias")) outcome.gradients[name] = gradient;
+    });
+    return outcome;
+  };
+  const Outcome one = outcome(parameters(1, 1));
+  for (const auto& [dp, tp] : {std::pair{1, 2}, {1, 4}, {2, 2}})
+    for (const std::string& mode : sequence_parallel(tp)) {
+      SCOPED_TRACE(text("dp=", dp, " tp=", tp, " sp ", mode));
+      const Outcome many = outcome(parameters(dp, tp, {text("parallel.sequence_parallel=", mode)}));
+      if (!is_rank_0()) continue;
+      EXPECT_EQ(many.gradients.size(), 4u);
+      expect_equal(many, one);
+    }
+}
+
 TEST_F(KnownAnswers, TheNormCountsEachParameterOnce) {  // B10, B11
   const Outcome one = step(parameters(1, 1));
   if (is_rank_0()) {

@@ -100,6 +100,20 @@ TEST(Metrics, ALineIsOneObject) {
               HasSubstr(R"("exposed_ms_by_axis":{"tp":null,"cp":null,"pp":null,"dp":null,"mixed":null})"));
 }
 
+TEST(Metrics, ATracedStepHasItsAccounting) {
+  StepMetrics m = metrics();
+  m.intervals = Accounting{.step = 12.25, .compute = 10, .comm = 4, .overlap = 3, .exposed = 1, .idle = 1.25,
+                           .exposed_by_axis = {0.25, 0, 0.5, 0, 0.125}, .stall = 0.75};
+  const std::string line = format_metrics(m);
+  EXPECT_EQ(keys(line), keys(format_metrics(metrics())));
+  EXPECT_THAT(
+      line,
+      HasSubstr(R"("compute_ms":10,"comm_ms":4,"overlap_ms":3,"exposed_ms":1,"idle_ms":1.25,)"
+                R"("exposed_ms_by_axis":{"tp":0.25,"cp":0,"pp":0,"dp":0.5,"mixed":0.125},"stall_ms":0.75)"));
+  EXPECT_THAT(progress_line(m, 10), HasSubstr("  compute 10.0  comm 4.0  overlap 3.0  idle 1.2 ms"));
+  EXPECT_THAT(progress_line(metrics(), 10), testing::Not(HasSubstr("compute")));
+}
+
 TEST(Metrics, NumbersReadBackEqualAndAreShort) {
   const StepMetrics m = metrics();
   const std::string line = format_metrics(m);
@@ -124,6 +138,14 @@ TEST(Metrics, WhatIsNotFiniteIsNull) {
   const std::string line = format_metrics(m);
   for (const char* key : {"loss", "grad_norm", "learning_rate", "validation_loss"})
     EXPECT_EQ(value(line, key), "null") << key;
+}
+
+TEST(Metrics, UtilisationIsOfThePeakThatStandsBesideIt) {  // J01: 21.2% would be of the sparse peak
+  StepMetrics m = metrics();
+  m.model_tflops_per_device = 420;
+  m.peak_tflops = 989.5;
+  EXPECT_NEAR(std::strtod(value(format_metrics(m), "mfu").c_str(), nullptr), 0.424, 0.0005);
+  EXPECT_EQ(value(format_metrics(m), "peak_tflops"), "989.5");
 }
 
 TEST(Metrics, WithoutAKnownPeakThereIsNoMfu) {

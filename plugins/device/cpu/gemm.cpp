@@ -44,7 +44,7 @@ bool uses_onednn(const oct_operation& operation, const std::string& isa) {
   if (operation.op != OCT_GEMM || s.m <= 0 || s.n <= 0 || s.k <= 0) return false;
   const std::int32_t from = operation.operand[0].dtype, to = operation.operand[5].dtype;
   if (from == OCT_BF16)
-    return (to == OCT_F32 || to == OCT_BF16) && has(isa, {"bf16", "fp16", "amx", "avx10"});
+    return (to == OCT_F32 || to == OCT_BF16) && has(isa, {"core_bf16", "core_fp16", "amx", "avx10"});
   return from == OCT_F32 && to == OCT_F32 && has(isa, {"avx512", "avx10"});
 }
 

@@ -120,8 +120,8 @@ void Device::enqueue(std::int32_t id, void* const* pointers, Lane& lane) const {
     const oct_matrix& m = operation.operand[k];
     if (m.rows == 0) continue;  // absent, whatever the pointer
     if (pointers[k] == nullptr && m.columns > 0) {
-      throw std::invalid_argument(std::string(operation_name(operation)) + ": the pointer of " +
-                                  operand_name(operation, k) + " is null");
+      throw std::invalid_argument(std::string(cpu::operation_name(operation)) + ": the pointer of " +
+                                  cpu::operand_name(operation, k) + " is null");
     }
     all[k] = pointers[k];
     is_empty = is_empty && m.columns == 0;

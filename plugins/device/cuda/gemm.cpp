@@ -10,6 +10,7 @@
 
 #include "core/plugin/dtype.h"
 #include "core/plugin/export.h"
+#include "plugins/device/cpu/check.h"
 #include "plugins/device/cuda/gemm_plan.h"
 #include "plugins/device/cuda/kernels/kernels.h"
 #include "plugins/device/cuda/runtime.h"
@@ -31,7 +32,7 @@ std::int64_t element_alignment(const oct_operation& op) {
   return std::min(size_of(DType(op.operand[0].dtype)), size_of(DType(op.operand[5].dtype)));
 }
 
-/// "bf16 n 8192x4096 bf16 t 14336x4096 -> bf16 8192x14336 ...": all that an algorithm depends on.
+/// All that an algorithm depends on, in words.
 std::string key_of(const oct_operation& op, std::int64_t alignment) {
   const auto matrix = [&](int k) {
     const oct_matrix& m = op.operand[k];
@@ -168,7 +169,14 @@ class GemmOperation : public Prepared {
     const GemmPlan* plan = plan_for(pointers);
     if (layout_.multiplies && plan == nullptr) return gemm_simple(call);
     auto* product = layout_.multiplies ? reinterpret_cast<float*>(workspace + layout_.product) : nullptr;
-    if (layout_.is_fp8) invert_scales(call, scales);
+    if (layout_.is_fp8) {
+      for (const int k : {2, 3}) {
+        if (reinterpret_cast<std::uintptr_t>(pointers[k]) % 16 != 0)
+          throw std::invalid_argument(std::string("gemm: the pointer of ") +
+                                      cpu::operand_name(operation_, k) + " is not a multiple of 16");
+      }
+      invert_scales(call, scales);
+    }
     if (layout_.multiplies) {
       void* d = layout_.finishes ? product : pointers[5];
       const GemmPointers p = {pointers[0], pointers[1], pointers[4], d, scales, workspace + layout_.library};

@@ -85,9 +85,10 @@ void update(const AdamW<M>& a, std::int64_t n, const G* gradient, M* master, M* 
     const M v = a.beta2 * square[c] + a.rest2 * (g * g);
     average[c] = m;
     square[c] = v;
-    // No average, no update: with epsilon 0 it would be 0 / 0 where gradients are always 0, as in padding.
-    const M change = a.rate * m / (square_root(v) * a.inverse_root2 + a.epsilon);
-    master[c] = master[c] * a.shrink - (m == M(0) ? M(0) : change);
+    // With epsilon 0 there is nothing to divide by where gradients were always 0, as in padding, or so small that
+    // their squares are: no update.
+    const M root = square_root(v) * a.inverse_root2 + a.epsilon;
+    master[c] = master[c] * a.shrink - (root == M(0) ? M(0) : a.rate * m / root);
   }
 }
 

@@ -164,6 +164,7 @@ void copy(const Call& call) {
         return move_words<std::uint8_t>(call);
     }
   }
+  if (size_of(DType(in.dtype)) == 1) return decode_fp8(call);
   by_type(call, 0, [&](auto from) {
     by_type(call, 1, [&](auto to) {
       using In = decltype(from);

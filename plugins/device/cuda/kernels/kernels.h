@@ -65,6 +65,8 @@ std::int64_t sum_of_squares_workspace(const oct_operation&);
 std::int64_t adamw_workspace(const oct_operation&);
 std::int64_t attention_backward_workspace(const oct_operation&);
 
+/// A copy of FP8 codes as the numbers that they stand for.
+void decode_fp8(const Call&);
 /// What follows a matrix product that cuBLASLt cannot write as it should be: operand 5 = product (+ bias) (+
 /// itself). \param product F32 [m,n] without gaps, or null for a product of depth 0
 void gemm_finish(const Call&, const float* product);

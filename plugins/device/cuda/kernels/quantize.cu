@@ -1,5 +1,5 @@
-/// Casts to FP8 with amax and counters, and amax alone. Only integers meet in atomics, so the order does not
-/// matter.
+/// Casts to FP8 with amax and counters, amax alone, and FP8 as numbers. Only integers meet in atomics, so the
+/// order does not matter.
 #include "plugins/device/cuda/kernels/device.cuh"
 
 namespace octachoron::cuda {
@@ -178,6 +178,26 @@ __global__ void __launch_bounds__(256)
   raise_to_block_max(largest, amax);
 }
 
+template <class T, bool E5m2>
+struct Decode {
+  Rows<const std::uint8_t> in;
+  Rows<T> out;
+  /// Exponents are made too small by a power of two that is multiplied in, so that subnormal numbers need no
+  /// case.
+  static __device__ float number(std::uint32_t code) {
+    const std::uint32_t size = code & 0x7f, sign = (code & 0x80) << 24;
+    if (E5m2 ? size > 0x7c : size == 0x7f) return __uint_as_float(sign | 0x7fc00000u);
+    if (E5m2 && size == 0x7c) return __uint_as_float(sign | 0x7f800000u);
+    return __uint_as_float(sign | size << (E5m2 ? 21 : 20)) * (E5m2 ? 0x1p112f : 0x1p120f);
+  }
+  __device__ void operator()(std::int64_t row, std::int64_t column, int n) const {
+    float v[kChunk];
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) v[i] = i < n ? number(*in.at(row, column + i)) : 0.f;
+    out.save(row, column, n, v);
+  }
+};
+
 /// The part of x that is treated: all of it, or the columns of a window.
 struct Part {
   std::int64_t rows, first, columns;
@@ -222,6 +242,16 @@ void quantize_as(const Call& call, const Part& part) {
 }
 
 }  // namespace
+
+void decode_fp8(const Call& call) {
+  const oct_matrix& m = call.operation.operand[0];
+  by_type(call, 1, [&](auto tag) {
+    using T = decltype(tag);
+    const auto in = rows<const std::uint8_t>(call, 0);
+    if (m.dtype == OCT_E5M2) return map(call, m.rows, m.columns, Decode<T, true>{in, rows<T>(call, 1)});
+    map(call, m.rows, m.columns, Decode<T, false>{in, rows<T>(call, 1)});
+  });
+}
 
 void quantize(const Call& call) {
   const oct_operation& op = call.operation;

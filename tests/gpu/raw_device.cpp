@@ -1,4 +1,4 @@
-#include "tests/gpu/raw.h"
+#include "tests/gpu/raw_device.h"
 
 #include <algorithm>
 
@@ -48,29 +48,6 @@ void Device::synchronize() const {
   if (table_.poll_error(device_, text, sizeof text) != OCT_OK) throw std::runtime_error(text);
 }
 
-void Device::run(const oct_operation& operation, std::vector<Bytes>* operands) const {
-  const oct_support s = support(operation);
-  if (s.supported == 0) throw std::runtime_error(s.reason);
-  const std::int32_t id = prepare(operation);
-  std::vector<void*> pointers;
-  for (const Bytes& b : *operands) {
-    pointers.push_back(b.data.empty() ? nullptr : allocate(OCT_MEMORY_DEVICE, b.data.size()));
-    if (!b.data.empty())
-      check(table_.copy(device_, pointers.back(), b.data.data(), b.data.size(), lane_), "copy");
-  }
-  pointers.push_back(allocate(OCT_MEMORY_DEVICE, std::size_t(s.workspace_bytes)));
-  check(table_.enqueue(device_, id, pointers.data(), lane_), "enqueue");
-  synchronize();
-  for (std::size_t k = 0; k < operands->size(); ++k) {
-    Bytes& b = (*operands)[k];
-    if (!b.data.empty())
-      check(table_.copy(device_, b.data.data(), pointers[k], b.data.size(), lane_), "copy");
-  }
-  synchronize();
-  for (void* memory : pointers)
-    if (memory != nullptr) release(OCT_MEMORY_DEVICE, memory);
-}
-
 oct_operation describe(oct_op op, const std::vector<oct_matrix>& operands, const std::vector<std::int64_t>& i,
                        const std::vector<double>& f) {
   oct_operation d{};
@@ -81,13 +58,6 @@ oct_operation describe(oct_op op, const std::vector<oct_matrix>& operands, const
   std::copy(i.begin(), i.end(), d.i);
   std::copy(f.begin(), f.end(), d.f);
   return d;
-}
-
-oct_operation describe(oct_op op, const std::vector<Bytes>& operands, const std::vector<std::int64_t>& i,
-                       const std::vector<double>& f) {
-  std::vector<oct_matrix> matrices;
-  for (const Bytes& b : operands) matrices.push_back(b.matrix);
-  return describe(op, matrices, i, f);
 }
 
 }  // namespace octachoron::gpu
