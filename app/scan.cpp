@@ -16,7 +16,7 @@ namespace octachoron {
 
 namespace {
 
-constexpr int kSteps = 7;
+constexpr int kSteps = 15;
 
 // The degree wins over --set, which wins over the file.
 Parameters read_degree(const CommandLine& line, int degree) {

@@ -25,7 +25,7 @@ double Degree::noise_ms() const {
   constexpr double kLeast = 0.02;
   std::vector<double> sorted = steps_ms;
   std::sort(sorted.begin(), sorted.end());
-  const std::size_t dropped = sorted.size() > 2 ? 1 : 0;
+  const std::size_t dropped = sorted.size() / 4;
   const double spread = sorted.empty() ? 0 : sorted[sorted.size() - 1 - dropped] - sorted[dropped];
   return std::max(spread / 2, kLeast * step_ms());
 }

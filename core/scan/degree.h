@@ -62,8 +62,7 @@ struct Degree {
   double step_ms() const { return split.total.step; }
   double gemm_flops() const;         ///< of rank 0 in a step
   double gemm_flops_per_ms() const;  ///< of rank 0; 0 without products
-  double noise_ms()
-      const;  ///< half of the spread of all steps but the fastest and the slowest; 2 % of a step at least
+  double noise_ms() const;  ///< half of the distance of the quartiles of steps_ms; 2 % of a step at least
 };
 
 /// Place of the median in `values`, of an even number the upper. \pre not empty

@@ -37,7 +37,7 @@ std::string times_text(const Scan& scan) {
 
 std::string split_text(const Scan& scan) {
   std::string out = format("%6s %9s %9s %9s %9s %9s %9s %9s %9s\n", scan.axis.c_str(), "GEMM ms", "other ms",
-                           "comm ms", "overlap", "exposed", "skew ms", "host ms", "exposed");
+                           "comm ms", "overlap", "exposed", "skew ms", "host ms", "share");
   for (const Degree& degree : scan.degrees) {
     const StepSplit& split = degree.split;
     out += format("%6d %9.2f %9.2f %9.2f %8.0f%% %9.2f %9.2f %9.2f %8.0f%%\n", degree.degree, split.gemm_ms,
@@ -80,8 +80,9 @@ std::string sharing_text(const Scan& scan) {
   std::string out;
   for (const Degree& degree : scan.degrees)
     if (degree.cores.shared())
-      out += text("note: with ", scan.axis, " = ", degree.degree, " ", degree.cores.ranks_of_node,
-                  " ranks x ", degree.cores.threads, " threads share ", degree.cores.of_node,
+      out += text("note: ", scan.axis, " = ", degree.degree, ": ", degree.cores.ranks_of_node, " ranks of ",
+                  degree.cores.threads, degree.cores.threads == 1 ? " thread" : " threads", " share the ",
+                  degree.cores.of_node,
                   " cores of a node: its times are no forecast for ranks with cores of their own\n");
   return out;
 }

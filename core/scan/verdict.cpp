@@ -79,7 +79,7 @@ std::string of_collectives(const Pair& pair) {
                                       [&](const auto& a, const auto& b) { return grown(a) < grown(b); });
   if (worst == rows.end()) return out;
   return text(out, "; most of it by ", worst->kind, " over ", worst->axes, ": ", short_number(worst->count),
-              " of them with ", short_number(worst->bytes), " bytes take ", ms(worst->time_ms), ", ",
+              " of them with ", std::int64_t(worst->bytes + 0.5), " bytes take ", ms(worst->time_ms), ", ",
               ms(worst->hidden_ms), " beside computation");
 }
 

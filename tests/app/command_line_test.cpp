@@ -105,6 +105,16 @@ TEST(CommandLine, Compare) {
   EXPECT_THAT(refusal({"compare", "p.ini", "--steps", "0"}), HasSubstr("--steps '0'"));
 }
 
+TEST(CommandLine, Scan) {
+  const CommandLine line = parse_command_line({"scan", "p.ini", "--axis", "tp", "--degrees", "1,2", "--json", "j"});
+  EXPECT_EQ(line.parameter_file, "p.ini");
+  EXPECT_EQ(line.axis, "tp");
+  EXPECT_EQ(line.degrees, "1,2");
+  EXPECT_EQ(line.json, "j");
+  EXPECT_THAT(refusal({"scan", "p.ini", "--degrees", "1,2"}), HasSubstr("--axis is missing"));
+  EXPECT_THAT(refusal({"scan", "p.ini", "--axis", "tp"}), HasSubstr("--degrees is missing"));
+}
+
 TEST(CommandLine, WrongNumbersOfArguments) {
   const std::vector<Arguments> cases = {{"train"},
                                         {"train", "a", "b"},
@@ -152,8 +162,7 @@ TEST(CommandLine, OptionsNeedTheirValueAndOnlyOne) {
 }
 
 TEST(CommandLine, WhatALaterVersionBringsIsRefusedByName) {
-  const std::vector<Arguments> cases = {{"scan", "a"},
-                                        {"report", "d"},
+  const std::vector<Arguments> cases = {{"report", "d"},
                                         {"sample", "c"},
                                         {"checkpoint", "export", "a"},
                                         {"checkpoint", "import", "a"},
@@ -174,7 +183,7 @@ TEST(CommandLine, HelpAndVersionAreAnsweredAtOnce) {
   };
   EXPECT_THAT(answer({"--version"}), testing::MatchesRegex("octachoron [0-9.]+\n"));
   EXPECT_THAT(answer({"--help"}),
-              AllOf(HasSubstr("train PARAMS"), HasSubstr("doctor"), testing::Not(HasSubstr("scan"))));
+              AllOf(HasSubstr("train PARAMS"), HasSubstr("doctor"), testing::Not(HasSubstr("sample"))));
   EXPECT_EQ(answer({"-h"}), answer({"--help"}));
   EXPECT_THAT(answer({"train", "--help"}),
               AllOf(HasSubstr("usage: octachoron train PARAMS [options]"), HasSubstr("--check")));

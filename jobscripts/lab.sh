@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# lab.sh [--ranks N] [--output DIRECTORY]: the experiment of low precision and tensor parallelism, on this machine.
+# core/docs/lab.md says what it shows.
+set -uo pipefail
+
+usage() {
+  cat <<'TEXT'
+usage: jobscripts/lab.sh [--ranks N] [--output DIRECTORY]
+
+Builds the program, then runs on N local ranks (2, or 4 as it stands; no cluster, no GPU):
+  doctor                       what this machine can do
+  compare                      BF16 against FP8 with delayed and current scales; tp 1 against 2 and 4 in BF16 and FP8
+  scan                         tp 1, 2 and 4 in BF16 and FP8: the degree past which a further one does not pay
+  overlap                      a transfer beside an independent linear, waited for at once, and before a dependent one
+  train                        a training step with its timeline
+Text and JSON go to DIRECTORY (as it stands runs/lab), with a list of them in index.txt. A part that fails does not end
+the others; the exit status is 1 if one did.
+
+With OCTACHORON=PROGRAM in the environment that program is run and nothing is built.
+TEXT
+}
+
+refuse() {
+  echo "octachoron: $1" >&2
+  exit 2
+}
+
+ranks=4 output=runs/lab
+while [ $# -gt 0 ]; do
+  case $1 in
+    --help | -h) usage; exit 0 ;;
+    --ranks | --output)
+      [ $# -ge 2 ] || refuse "$1 has no value (it needs one); see jobscripts/lab.sh --help"
+      if [ "$1" = --ranks ]; then ranks=$2; else output=$2; fi
+      shift 2 ;;
+    *) refuse "unknown option $1 (there are --ranks and --output); see jobscripts/lab.sh --help" ;;
+  esac
+done
+case $ranks in
+  2) degrees=(1 2) ;;
+  4) degrees=(1 2 4) ;;
+  *) refuse "--ranks $ranks is not possible here (the model of inputs/lab.ini splits over 2 or 4 in FP8); write --ranks 4" ;;
+esac
+
+output=$(realpath -m -- "$output")
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+if [ -z "${OCTACHORON:-}" ]; then
+  jobscripts/install-dependencies.sh || exit
+  generator=()
+  if [ ! -e build/CMakeCache.txt ] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
+  cmake -S . -B build "${generator[@]}" >/dev/null || exit
+  cmake --build build --parallel "$(nproc)" --target octachoron octachoron_plugins || exit
+  OCTACHORON=$PWD/build/bin/octachoron
+fi
+mkdir -p "$output" || exit 3
+rm -rf "$output"/train "$output"/overlap-{independent,wait-at-once,dependent} # of an earlier run, which would be resumed
+
+# A text that is always there.
+cat README.md core/docs/*.md >"$output/text.txt" || exit 3
+
+summary=() failed=0
+# part FILE MEANING COMMAND...: runs the command, shows and keeps what it prints
+part() {
+  local file=$1 meaning=$2 begin=$SECONDS status
+  shift 2
+  printf '\n== %s\n' "$meaning"
+  "$@" 2>&1 | tee "$output/$file"
+  status=${PIPESTATUS[0]}
+  if [ "$status" = 0 ]; then
+    summary+=("$(printf 'done        %4d s  %-26s %s' $((SECONDS - begin)) "$file" "$meaning")")
+  else
+    failed=1
+    summary+=("$(printf 'FAILED (%3d) %3d s  %-26s %s' "$status" $((SECONDS - begin)) "$file" "$meaning")")
+  fi
+}
+on_ranks() { jobscripts/local-mpirun.sh "$@"; }
+
+model=(inputs/lab.ini --set "data.train=$output/text.txt")
+low=fp8-delayed
+
+part doctor.txt "what this machine can do" "$OCTACHORON" doctor
+
+part compare-precision.txt "BF16 against FP8, on one rank" on_ranks 1 "$OCTACHORON" compare "${model[@]}" --steps 3 \
+  --variant "bf16;backend.precision=bf16" --variant "delayed;backend.precision=fp8-delayed" \
+  --variant "current;backend.precision=fp8-current" --json "$output/compare-precision.json"
+for precision in bf16 $low; do
+  variants=()
+  for tp in "${degrees[@]}"; do variants+=(--variant "tp$tp;grid.tp=$tp"); done
+  part compare-tp-$precision.txt "tp 1 against more, in $precision" on_ranks "$ranks" "$OCTACHORON" compare "${model[@]}" \
+    --set backend.precision=$precision --steps 3 "${variants[@]}" --json "$output/compare-tp-$precision.json"
+done
+
+list=$(IFS=,; echo "${degrees[*]}")
+for precision in bf16 $low; do
+  part scan-tp-$precision.txt "how far tp pays, in $precision" on_ranks "$ranks" "$OCTACHORON" scan "${model[@]}" \
+    --set backend.precision=$precision --axis tp --degrees "$list" --json "$output/scan-tp-$precision.json"
+done
+
+for pattern in independent wait-at-once dependent; do
+  part overlap-$pattern.txt "what hides a transfer of 20 ms: $pattern" \
+    env OCTACHORON_COMM_DELAY_US=20000 jobscripts/local-mpirun.sh 2 "$OCTACHORON" train inputs/overlap-$pattern.ini \
+    --set "run.output=$output/overlap-$pattern"
+done
+
+part train.txt "a training step in $low on tp 2, with its timeline" on_ranks 2 "$OCTACHORON" train "${model[@]}" \
+  --set backend.precision=$low --set grid.tp=2 --set trace.steps=4 --set "run.output=$output/train"
+
+{
+  echo "The lab of Octachoron on $ranks ranks; core/docs/lab.md says how to read it."
+  echo
+  printf '%s\n' "${summary[@]}"
+  echo
+  echo "as JSON, and timelines for https://ui.perfetto.dev (trace/):"
+  (cd "$output" && find . -name '*.json' | sort | sed 's|^\./|  |')
+} >"$output/index.txt"
+printf '\n== %s\n' "summary, also in $output/index.txt"
+cat "$output/index.txt"
+exit $failed
