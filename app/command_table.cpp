@@ -52,7 +52,7 @@ const std::vector<CommandSpec>& command_table() {
        1,
        "run degrees of one axis and say past which a further one does not pay, under mpirun or srun",
        {kSet,
-        {"axis", "AXIS", "the axis whose degree changes: tp or dp (required)"},
+        {"axis", "AXIS", "the axis whose degree changes: tp, cp, pp or dp (required)"},
         {"degrees", "N,N,...", "its degrees, ascending (required)"},
         kJson}},
       later("report"),

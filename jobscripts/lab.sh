@@ -43,6 +43,7 @@ case $ranks in
 esac
 
 output=$(realpath -m -- "$output")
+case ${OCTACHORON:-} in */*) OCTACHORON=$(realpath -- "$OCTACHORON") || exit 3 ;; esac
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 if [ -z "${OCTACHORON:-}" ]; then
   jobscripts/install-dependencies.sh || exit
@@ -76,22 +77,21 @@ part() {
 on_ranks() { jobscripts/local-mpirun.sh "$@"; }
 
 model=(inputs/lab.ini --set "data.train=$output/text.txt")
-low=fp8-delayed
 
 part doctor.txt "what this machine can do" "$OCTACHORON" doctor
 
-part compare-precision.txt "BF16 against FP8, on one rank" on_ranks 1 "$OCTACHORON" compare "${model[@]}" --steps 3 \
+part compare-precision.txt "BF16 against FP8, on one rank" on_ranks 1 "$OCTACHORON" compare "${model[@]}" --steps 5 \
   --variant "bf16;backend.precision=bf16" --variant "delayed;backend.precision=fp8-delayed" \
   --variant "current;backend.precision=fp8-current" --json "$output/compare-precision.json"
-for precision in bf16 $low; do
+for precision in bf16 fp8-delayed fp8-current; do
   variants=()
   for tp in "${degrees[@]}"; do variants+=(--variant "tp$tp;grid.tp=$tp"); done
   part compare-tp-$precision.txt "tp 1 against more, in $precision" on_ranks "$ranks" "$OCTACHORON" compare "${model[@]}" \
-    --set backend.precision=$precision --steps 3 "${variants[@]}" --json "$output/compare-tp-$precision.json"
+    --set backend.precision=$precision --steps 5 "${variants[@]}" --json "$output/compare-tp-$precision.json"
 done
 
 list=$(IFS=,; echo "${degrees[*]}")
-for precision in bf16 $low; do
+for precision in bf16 fp8-delayed; do
   part scan-tp-$precision.txt "how far tp pays, in $precision" on_ranks "$ranks" "$OCTACHORON" scan "${model[@]}" \
     --set backend.precision=$precision --axis tp --degrees "$list" --json "$output/scan-tp-$precision.json"
 done
@@ -102,8 +102,8 @@ for pattern in independent wait-at-once dependent; do
     --set "run.output=$output/overlap-$pattern"
 done
 
-part train.txt "a training step in $low on tp 2, with its timeline" on_ranks 2 "$OCTACHORON" train "${model[@]}" \
-  --set backend.precision=$low --set grid.tp=2 --set trace.steps=4 --set "run.output=$output/train"
+part train.txt "a training step in FP8 on tp 2, with its timeline" on_ranks 2 "$OCTACHORON" train "${model[@]}" \
+  --set backend.precision=fp8-delayed --set grid.tp=2 --set trace.steps=4 --set "run.output=$output/train"
 
 {
   echo "The lab of Octachoron on $ranks ranks; core/docs/lab.md says how to read it."

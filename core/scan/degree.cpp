@@ -1,6 +1,7 @@
 #include "core/scan/degree.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace octachoron {
@@ -21,13 +22,16 @@ double Degree::gemm_flops_per_ms() const {
   return time_ms > 0 ? gemm_flops() / time_ms : 0;
 }
 
+// Of a normal distribution the standard error of the median is 1.25 sigma / sqrt(n), and sigma 0.74 of the
+// distance of the quartiles, which single slow steps do not move.
 double Degree::noise_ms() const {
-  constexpr double kLeast = 0.02;
+  constexpr double kErrors = 2, kErrorOfQuartiles = 0.93, kLeast = 0.02;
+  if (steps_ms.empty()) return 0;
   std::vector<double> sorted = steps_ms;
   std::sort(sorted.begin(), sorted.end());
-  const std::size_t dropped = sorted.size() / 4;
-  const double spread = sorted.empty() ? 0 : sorted[sorted.size() - 1 - dropped] - sorted[dropped];
-  return std::max(spread / 2, kLeast * step_ms());
+  const std::size_t n = sorted.size(), outside = n / 4;
+  const double quartiles = sorted[n - 1 - outside] - sorted[outside];
+  return std::max(kErrors * kErrorOfQuartiles * quartiles / std::sqrt(double(n)), kLeast * step_ms());
 }
 
 std::size_t median_place(const std::vector<double>& values) {

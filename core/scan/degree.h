@@ -11,7 +11,7 @@ namespace octachoron {
 
 /// Products of one kind and shape in a step of rank 0; layers that do the same share a row.
 struct GemmRow {
-  std::string label, formats;        ///< "layers.*.mlp.fc1.fprop", "bf16 x bf16"
+  std::string label, formats;        ///< "layers.*.mlp.fc1.fprop", "e4m3 x e4m3"
   std::int64_t m = 0, n = 0, k = 0;  ///< of this rank
   std::int64_t count = 0;            ///< in a step, over layers and micro-batches
   double time_ms = 0;                ///< of all of them in the step looked at
@@ -62,7 +62,7 @@ struct Degree {
   double step_ms() const { return split.total.step; }
   double gemm_flops() const;         ///< of rank 0 in a step
   double gemm_flops_per_ms() const;  ///< of rank 0; 0 without products
-  double noise_ms() const;  ///< half of the distance of the quartiles of steps_ms; 2 % of a step at least
+  double noise_ms() const;  ///< two standard errors of the median, from the quartiles; 2 % of a step at least
 };
 
 /// Place of the median in `values`, of an even number the upper. \pre not empty

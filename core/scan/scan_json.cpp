@@ -14,6 +14,12 @@ std::string list(const Rows& rows, Write write) {
   return "[" + out + "]";
 }
 
+std::string numbers(const std::vector<double>& values) {
+  std::string out;
+  for (const double value : values) out += text(out.empty() ? "" : ",", json_number(value));
+  return out;
+}
+
 std::string gemm_json(const GemmRow& row) {
   return text("{\"product\":", json_text(row.label), ",\"formats\":", json_text(row.formats),
               ",\"m\":", row.m, ",\"n\":", row.n, ",\"k\":", row.k, ",\"count\":", row.count,
@@ -42,12 +48,7 @@ std::string degree_json(const Degree& degree, const Degree& first) {
   return text(
       "{\"degree\":", degree.degree, ",\"grid\":", grid_json(degree.grid), ",\"ranks\":", degree.grid.size(),
       ",\"cores\":", cores_json(degree.cores), ",\"step_ms\":", json_number(degree.step_ms()),
-      ",\"noise_ms\":", json_number(degree.noise_ms()), ",\"steps_ms\":[",
-      [&] {
-        std::string out;
-        for (const double each : degree.steps_ms) out += (out.empty() ? "" : ",") + json_number(each);
-        return out;
-      }(),
+      ",\"noise_ms\":", json_number(degree.noise_ms()), ",\"steps_ms\":[", numbers(degree.steps_ms),
       "],\"tokens_per_s\":", json_number(1e3 * double(degree.tokens) / degree.step_ms()),
       ",\"speed_up\":", json_number(speed_up),
       ",\"efficiency\":", json_number(speed_up * first.grid.size() / degree.grid.size()),

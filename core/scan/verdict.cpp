@@ -1,6 +1,7 @@
 #include "core/scan/verdict.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "core/base/text.h"
@@ -143,8 +144,13 @@ std::string why(const Pair& pair, ScanReason reason) {
               ms(after.total.compute), ", before ", ms(before.total.compute));
 }
 
+// Of the difference of two medians.
+double noise_of(const Degree& a, const Degree& b) {
+  return std::hypot(a.noise_ms(), b.noise_ms());
+}
+
 bool is_beaten(const Degree& degree, const Degree& later) {
-  return degree.step_ms() - later.step_ms() > degree.noise_ms() + later.noise_ms();
+  return degree.step_ms() - later.step_ms() > noise_of(degree, later);
 }
 
 }  // namespace
@@ -205,10 +211,13 @@ ScanVerdict judge_scan(const std::string& axis, const std::vector<Degree>& degre
     return verdict;
   }
   const Pair pair{best, degrees[verdict.next]};
+  const double noise_ms = noise_of(best, pair.after);
+  const bool is_close = std::abs(best.step_ms() - pair.after.step_ms()) <= noise_ms;
   verdict.answer =
       text("past ", axis, " = ", best.degree, " a further degree does not pay: a step takes ",
            ms(pair.after.step_ms()), " with ", axis, " = ", pair.after.degree, ", ", ms(best.step_ms()),
-           " with ", axis, " = ", best.degree, " (noise ", ms(best.noise_ms() + pair.after.noise_ms()), ")");
+           " with ", axis, " = ", best.degree,
+           is_close ? ", the same within the noise of " : ", beyond the noise of ", ms(noise_ms));
   for (int t = 0; t < kStepTerms; ++t) verdict.lost_ms[std::size_t(t)] = pair.lost(StepTerm(t));
   verdict.reason = reason_of(pair);
   verdict.why = why(pair, verdict.reason);

@@ -5,7 +5,7 @@ import unittest
 from harness import DATA, DONE, ENVIRONMENT, USAGE, FaultTest
 
 
-class Scan(FaultTest):
+class ScanTest(FaultTest):
 
     def scan(self, axis, degrees, *options, ranks=2, **changes):
         return self.run_program("scan", self.parameters(**changes), "--axis", axis, "--degrees", degrees,
@@ -15,6 +15,9 @@ class Scan(FaultTest):
         self.assert_refused(self.scan(axis, degrees, **more), status, *parts)
         self.assert_absent()
         self.assert_absent("result")
+
+
+class Refused(ScanTest):
 
     def test_refusals(self):
         self.refuse(USAGE, "tq", "1,2", "--axis tq", "did you mean tp?")
@@ -31,6 +34,9 @@ class Scan(FaultTest):
     def test_an_axis_of_a_later_version(self):
         for axis in ("cp", "pp"):
             self.refuse(USAGE, axis, "1,2", f"--axis {axis} is not available in this version")
+
+
+class Scan(ScanTest):
 
     def check_sums(self, degree):
         sums = degree["accounting"]

@@ -33,7 +33,7 @@ std::map<std::string, std::int64_t> counts() {
   return {
       {"demo.ini", gpt2(256, 128, 4, 128)},
       {"gpt2-124m.ini", gpt2(50257, 1024, 12, 768)},
-      {"lab.ini", gpt2(256, 128, 1, 256)},
+      {"lab.ini", gpt2(256, 128, 2, 256)},
       {"llama-1b.ini", llama(128256, 1, 16, 2048, 8 * 64, 8192)},
       {"llama-8b.ini", llama(128256, 2, 32, 4096, 8 * 128, 14336)},
   };

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/scan/made_up.h"
 
 namespace octachoron {
@@ -122,13 +124,15 @@ TEST(Verdict, ShuffledNumbersChangeTheText) {
 }
 
 TEST(Verdict, WhatIsWithinTheNoiseDoesNotPay) {
-  const Terms little_less{29, 15, 3, 1, 5};  // 53 ms, after 54: 1 ms, and the noise of both is 2.1
+  const Terms little_less{29, 15, 3, 1, 5};  // 53 ms, after 54: 1 ms, and that of the noise is 1.5
   EXPECT_EQ(judge_scan("tp", three(little_less)).best, 1u);
+  EXPECT_THAT(judge_scan("tp", three(little_less)).answer, HasSubstr("the same within the noise of 1.51 ms"));
+  EXPECT_THAT(judge_scan("tp", three({40, 20, 3, 1, 5})).answer, HasSubstr("beyond the noise of 1.75 ms"));
   const Terms less{25, 15, 3, 1, 5};
   EXPECT_EQ(judge_scan("tp", three(less)).best, 2u);
   std::vector<Degree> noisy = three(less);
   noisy[2].steps_ms = {30, 40, 42, 49, 56, 58, 90};
-  EXPECT_DOUBLE_EQ(noisy[2].noise_ms(), 9);
+  EXPECT_NEAR(noisy[2].noise_ms(), 2 * 0.93 * 18 / std::sqrt(7.0), 1e-9);
   EXPECT_EQ(judge_scan("tp", noisy).best, 1u);
 }
 
