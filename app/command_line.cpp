@@ -146,6 +146,9 @@ void take_options(CommandLine& line, const Given& given) {
     if (name == "data") line.data = value;
     if (name == "batches")
       line.batches = parse_number(name, value, 0, std::numeric_limits<std::int64_t>::max());
+    if (name == "variant") line.variants.push_back(value);
+    if (name == "steps")
+      line.steps = parse_number(name, value, 1, std::numeric_limits<std::int64_t>::max());
   }
 }
 

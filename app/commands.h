@@ -10,6 +10,7 @@ namespace octachoron {
 Parameters read_parameters(const CommandLine& line, int ranks);
 
 ExitStatus run_train(const CommandLine& line);
+ExitStatus run_compare(const CommandLine& line);
 ExitStatus run_evaluate(const CommandLine& line);
 ExitStatus run_plan(const CommandLine& line);
 ExitStatus run_doctor();

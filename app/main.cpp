@@ -34,6 +34,7 @@ ExitStatus verify(const std::vector<std::string>& files) {
 ExitStatus run(const CommandLine& line) {
   const auto& arguments = line.positional;
   if (line.command == "train") return run_train(line);
+  if (line.command == "compare") return run_compare(line);
   if (line.command == "evaluate") return run_evaluate(line);
   if (line.command == "plan") return run_plan(line);
   if (line.command == "doctor") return run_doctor();

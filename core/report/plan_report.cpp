@@ -23,12 +23,13 @@ std::int64_t ring_bytes(const Operation& operation, int size) {
 
 }  // namespace
 
-TrafficTable planned_traffic(const StepProgram& program, const ProcessGrid& grid) {
+TrafficTable planned_traffic(const StepProgram& program, const ProcessGrid& grid, Traffic by) {
   TrafficTable table;
   for (const Call& call : program.schedule.calls)
     for (const Operation& operation : program.segments[call.segment].operations) {
       if (!is_communication(operation.op)) continue;
-      PlannedTraffic& traffic = table[to_string(operation.peers.axes) + " (" + operation.peers.purpose + ")"];
+      const std::string kind = by == Traffic::by_kind ? std::string(name(operation.op)) + " " : "";
+      PlannedTraffic& traffic = table[kind + to_string(operation.peers.axes) + " (" + operation.peers.purpose + ")"];
       ++traffic.calls;
       traffic.bytes += ring_bytes(operation, grid.group_size(operation.peers.axes, operation.peers.block));
     }

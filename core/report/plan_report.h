@@ -13,7 +13,8 @@ struct PlannedTraffic {
   std::int64_t calls = 0, bytes = 0;
 };
 using TrafficTable = std::map<std::string, PlannedTraffic>;  ///< "tp (activation)" -> calls and bytes
-TrafficTable planned_traffic(const StepProgram& program, const ProcessGrid& grid);
+enum class Traffic { by_group, by_kind };              ///< by_kind: "all_gather tp (activation)"
+TrafficTable planned_traffic(const StepProgram& program, const ProcessGrid& grid, Traffic traffic = Traffic::by_group);
 
 struct PlanReport {
   ProcessGrid grid;

@@ -15,6 +15,8 @@ namespace octachoron {
 
 namespace {
 
+constexpr int kMostCalibrations = 3;  // in a row (contract 1.5)
+
 template <class T>
 void initialise_range(const ParameterTensor& tensor, std::uint64_t seed, const ShardRange& range, T* data) {
   const std::int64_t count = range.flat_end - range.flat_begin;
@@ -62,13 +64,18 @@ ProcessGrid grid_of(const Parameters& parameters) {
 }
 
 TrainingSession::TrainingSession(const Parameters& parameters, const World& world, Backend& backend)
+    : TrainingSession(parameters, world, backend,
+                      agreed_programs(parameters, {grid_of(parameters), &backend.device(), &backend.recipe()}, world)) {}
+
+TrainingSession::TrainingSession(const Parameters& parameters, const World& world, Backend& backend,
+                                 RankPrograms programs)
     : parameters_(parameters),
       world_(world),
       grid_(grid_of(parameters)),
       rank_(world.rank()),
       device_(backend.device()),
       recipe_(backend.recipe()),
-      programs_(agreed_programs(parameters, {grid_, &backend.device(), &backend.recipe()}, world)),
+      programs_(std::move(programs)),
       groups_(backend.communicator(), grid_, world.rank()),
       lanes_(backend.device()),
       libraries_bytes_(resident_bytes()),
@@ -170,10 +177,9 @@ StepResult TrainingSession::step_with(const RankBatch& batch, double learning_ra
 // A tensor that stays zero, as the gradient behind a projection that starts at zero, is not waited for: it enters its
 // history with the first step that sees it.
 int TrainingSession::calibrate_if_due(const RankBatch& batch) {
-  constexpr int kMost = 3;
   if (!calibration_) return 0;
   if (precision_->unknown().empty()) return calibrations_in_a_row_ = 0;
-  if (calibrations_in_a_row_ >= kMost) return 0;
+  if (calibrations_in_a_row_ >= kMostCalibrations) return 0;
   ++calibrations_in_a_row_;
   calibrate(batch);
   return 1;
@@ -222,6 +228,15 @@ Origin TrainingSession::run_checked(const RankBatch& batch, double learning_rate
   if (first.what.empty()) first.place = -1;
   result = read_result(*training_);
   return first;
+}
+
+StepResult TrainingSession::step_inspected(const RankBatch& batch, double learning_rate, std::int64_t step,
+                                           const std::function<void(const Issue&)>& inspect) {
+  return step_with(batch, learning_rate, step, [&] { training_->run_stepwise(inspect); });
+}
+
+std::vector<std::string> TrainingSession::given_up() const {
+  return calibrations_in_a_row_ < kMostCalibrations ? std::vector<std::string>{} : precision_->unknown();
 }
 
 std::string TrainingSession::first_nonfinite(const Issue& issue) const {

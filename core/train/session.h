@@ -36,6 +36,10 @@ class TrainingSession {
   /// Builds, plans, allocates and binds. Collective over the grid. \param parameters must outlive the session
   /// \throws Error(usage) on all ranks, before anything is allocated, where they have other programs than each other
   TrainingSession(const Parameters& parameters, const World& world, Backend& backend);
+  /// The same with programs of the caller, who knows that those of all ranks fit.
+  TrainingSession(const Parameters& parameters, const World& world, Backend& backend, RankPrograms programs);
+  TrainingSession(const TrainingSession&) = delete;
+  TrainingSession& operator=(const TrainingSession&) = delete;
 
   const RankPrograms& programs() const { return programs_; }
   const ProcessGrid& grid() const { return grid_; }
@@ -69,6 +73,11 @@ class TrainingSession {
   Origin step_checked(const RankBatch& batch, double learning_rate, std::int64_t step, StepResult& result);
   /// The last step once more, after one that updated nothing: with the scales it had, and without rolling histories twice.
   Origin repeat_checked(const RankBatch& batch, double learning_rate, std::int64_t step, StepResult& result);
+  /// The same step operation by operation. \param inspect called after each, on this rank
+  StepResult step_inspected(const RankBatch& batch, double learning_rate, std::int64_t step,
+                            const std::function<void(const Issue&)>& inspect);
+  /// Tensors that still know no scale after as many calibrations in a row as are tried.
+  std::vector<std::string> given_up() const;
 
   /// `/master`, `/optimizer/exp_avg`, `/optimizer/exp_avg_sq` of all tensors, with the ranges this rank owns,
   /// and the tables of `/precision`, in place.

@@ -17,6 +17,7 @@
 #include "core/trace/step_trace.h"
 #include "core/train/agreed_programs.h"
 #include "core/train/evaluate.h"
+#include "core/train/health.h"
 #include "core/train/learning_rate.h"
 #include "core/train/run_state.h"
 #include "core/train/stop_policy.h"
@@ -57,6 +58,7 @@ class Run {
     agree_on_data(*data_, validation_.get(), world);
     probe_output();
     session_ = std::make_unique<TrainingSession>(parameters, world, backend_);  // the first large allocation
+    health_ = std::make_unique<HealthWatch>(*session_);
     for (Executor* executor : {&session_->training(), &session_->validation()})
       executor->set_watchdog([this](const std::string& waits, double s) { warn_of_waiting(waits, s); }, kPatience_s);
   }
@@ -178,6 +180,7 @@ class Run {
     state_.skipped += finite_ ? 0 : 1;
     StepMetrics metrics = metrics_of(result, rate, intervals ? intervals->step / 1e3 : seconds);
     metrics.intervals = intervals;
+    for (const std::string& alarm : health_->note(step, metrics.loss)) warn(alarm);
     return metrics;
   }
 
@@ -278,7 +281,12 @@ class Run {
 
   void log(const StepMetrics& metrics) {
     if (metrics_) write_metrics(metrics);
-    if (is_logged(state_.step)) say(progress_line(metrics, parameters_.run.steps));
+    if (is_logged(state_.step)) say_progress(metrics);
+  }
+
+  void say_progress(const StepMetrics& metrics) const {
+    say(progress_line(metrics, parameters_.run.steps));
+    for (const std::string& line : health_->worst()) say("    ", line);
   }
 
   // The run is worth more than its log: it goes on, and says so once.
@@ -345,6 +353,7 @@ class Run {
   std::string passes_;
   Backend backend_;
   std::unique_ptr<TrainingSession> session_;
+  std::unique_ptr<HealthWatch> health_;
   StepTracer tracer_;
   std::unique_ptr<MetricsFile> metrics_;
   std::string metrics_problem_;  // of the last line

@@ -1,29 +1,10 @@
 #pragma once
-/// Global tensors put together from the parts of the ranks, and how far two sets of them are apart.
-#include <mpi.h>
-
-#include <cstdint>
-#include <map>
+/// How far two sets of global tensors are apart, and where: the largest of the product's measures.
 #include <string>
-#include <vector>
 
-#include "core/checkpoint/checkpoint.h"
+#include "core/compare/deviation.h"
 
 namespace octachoron::parity {
-
-/// A logical tensor without padding, row-major, in FP64.
-struct Assembled {
-  std::int64_t rows = 0, columns = 0;
-  std::vector<double> values;
-  bool operator==(const Assembled&) const = default;
-};
-using Tensors = std::map<std::string, Assembled>;  ///< by the names of the contract
-
-/// Collective over `comm`: the tensors below `group` ("/master/"), alike on all ranks. Each element is taken
-/// from the one rank that owns it. \throws Error(internal) if an element has no owner or several
-Tensors assemble(const std::vector<CheckpointTensor>& parts, const std::string& group, MPI_Comm comm);
-
-double norm_of(const Tensors& tensors);  ///< L2, each logical element once
 
 /// The largest of a quantity over tensors, and where it is.
 struct Deviation {
