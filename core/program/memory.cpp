@@ -170,26 +170,18 @@ void find_peak(const std::vector<Instance>& instances, MemoryPlan& plan) {
       plan.by_class[int(instance.buffer->memory)] += instance.bytes;
 }
 
-/// Which of the instances that do not persist are placed first. None is best for all programs.
-using Order = bool (*)(const Instance&, const Instance&);
+}  // namespace
 
-bool by_size(const Instance& a, const Instance& b) {
-  return a.bytes > b.bytes;
-}
-int length(const Instance& instance) {
-  return instance.lifetimes.empty() ? 0 : instance.lifetimes.back().last - instance.lifetimes.front().first + 1;
-}
-bool by_size_and_length(const Instance& a, const Instance& b) {
-  return double(a.bytes) * length(a) > double(b.bytes) * length(b);
-}
-
-// Fills placement and bytes. Persistent instances come first and in order, so that programs agree on their places.
-void place(std::vector<Instance> instances, Order order, std::size_t places, MemoryPlan& plan) {
-  std::stable_sort(instances.begin(), instances.end(), [order](const Instance& a, const Instance& b) {
+MemoryPlan plan_memory(const StepProgram& program) {
+  std::vector<Instance> instances = LifetimeScan(program).run();
+  MemoryPlan plan;
+  find_peak(instances, plan);
+  std::stable_sort(instances.begin(), instances.end(), [](const Instance& a, const Instance& b) {
     if (a.buffer->persistent != b.buffer->persistent) return a.buffer->persistent;
-    return a.buffer->persistent ? a.id < b.id : order(a, b);
+    if (a.buffer->persistent) return a.id < b.id;
+    return a.bytes > b.bytes;
   });
-  plan.placement.assign(places, -1);
+  plan.placement.assign(program.buffers.size() * program.instances_per_buffer(), -1);
   std::vector<Placed> placed;
   for (const Instance& instance : instances) {
     std::int64_t& at = plan.placement[instance.id];
@@ -201,27 +193,11 @@ void place(std::vector<Instance> instances, Order order, std::size_t places, Mem
     at = first_fit(instance, placed);
     plan.arena_bytes = std::max(plan.arena_bytes, at + instance.bytes);
     plan.apart_bytes += instance.bytes;
-    const auto next = std::upper_bound(placed.begin(), placed.end(), at,
-                                       [](std::int64_t value, const Placed& p) { return value < p.begin; });
-    placed.insert(next, {at, at + instance.bytes, span_of(instance), &instance});
+    const auto place = std::upper_bound(placed.begin(), placed.end(), at,
+                                        [](std::int64_t value, const Placed& p) { return value < p.begin; });
+    placed.insert(place, {at, at + instance.bytes, span_of(instance), &instance});
   }
-}
-
-}  // namespace
-
-MemoryPlan plan_memory(const StepProgram& program) {
-  constexpr double kGoodEnough = 1.03;  // of what is live at the peak, below which there is no arena
-  const std::vector<Instance> instances = LifetimeScan(program).run();
-  MemoryPlan found;
-  find_peak(instances, found);
-  MemoryPlan best;
-  for (const Order order : {by_size, by_size_and_length}) {
-    MemoryPlan plan = found;
-    place(instances, order, program.buffers.size() * program.instances_per_buffer(), plan);
-    if (best.placement.empty() || plan.arena_bytes < best.arena_bytes) best = std::move(plan);
-    if (double(best.arena_bytes) <= kGoodEnough * double(best.live_bytes)) break;
-  }
-  return best;
+  return plan;
 }
 
 }  // namespace octachoron

@@ -34,7 +34,7 @@ if [ -z "$libs" ]; then
 fi
 export LD_LIBRARY_PATH=$here/lib${libs:+:$libs}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export OCTACHORON_DEVICE_PLUGIN=$here/plugins/device-cuda.so OCTACHORON_REFERENCE_PLUGIN=$here/plugins/device-cpu.so
-echo "CUDA libraries from ${libs:-the usual places of the loader}"
+echo "CUDA libraries from ${libs:-where the loader looks by itself}"
 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null
 [ $# -gt 0 ] || set -- conformance device timing
 status=0 verdict=

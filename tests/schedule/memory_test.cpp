@@ -33,7 +33,9 @@ TEST(Memory, ArenasAreNearTheLowerBound) {
         const RankPrograms programs = small_model::programs(small_model::parameters(overrides));
         const std::string where = text(shape[1], " on ", dp, "x", tp, ", ", sequence_parallel);
         EXPECT_LE(ratio(programs.training.plan), 1.1) << where;
-        EXPECT_LE(ratio(programs.validation.plan), 1.1) << where;
+        // In the same arena, and so small that what runs beside the gathers of weights is a larger share of it.
+        EXPECT_LE(ratio(programs.validation.plan), 1.15) << where;
+        EXPECT_LE(programs.validation.plan.arena_bytes, programs.training.plan.arena_bytes) << where;
       }
 }
 

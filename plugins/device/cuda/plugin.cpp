@@ -1,4 +1,5 @@
 /// The table of the device `cuda`.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -47,7 +48,9 @@ oct_status properties(oct_device* device, oct_device_properties* out) {
 
 oct_status allocate(oct_device* device, int32_t kind, size_t bytes, void** out) {
   return on(device, [&](Device&) {
-    const std::size_t some = bytes > 0 ? bytes : 1;
+    // Small allocations share a page of 2 MiB, all of which other processes would map.
+    const std::size_t page = kind == OCT_MEMORY_PEER ? std::size_t(2) << 20 : 1;
+    const std::size_t some = (std::max(bytes, std::size_t(1)) + page - 1) / page * page;
     if (kind == OCT_MEMORY_PINNED) {
       check(cudaHostAlloc(out, some, cudaHostAllocMapped | cudaHostAllocPortable),
             "allocating pinned memory");

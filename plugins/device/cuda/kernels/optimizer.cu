@@ -86,9 +86,9 @@ struct AdamW {
       g[i] *= a.factor;
       m[i] = a.beta1 * m[i] + a.rest1 * g[i];
       v[i] = a.beta2 * v[i] + a.rest2 * (g[i] * g[i]);
-      // No average, no update: with epsilon 0 it would be 0 / 0 where gradients are always 0, as in padding.
-      const float change = a.rate * m[i] / (sqrtf(v[i]) * a.inverse_root2 + a.epsilon);
-      p[i] = p[i] * a.shrink - (m[i] == 0.f ? 0.f : change);
+      // With epsilon 0 there is nothing to divide by where gradients were always 0, or their squares are: no update.
+      const float root = sqrtf(v[i]) * a.inverse_root2 + a.epsilon;
+      p[i] = p[i] * a.shrink - (root == 0.f ? 0.f : a.rate * m[i] / root);
     }
     average.save(row, column, n, m);
     square.save(row, column, n, v);
