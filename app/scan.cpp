@@ -16,7 +16,7 @@ namespace octachoron {
 
 namespace {
 
-constexpr int kSteps = 15;
+constexpr int kRounds = 3, kSteps = 5;
 
 // The degree wins over --set, which wins over the file.
 Parameters read_degree(const CommandLine& line, int degree) {
@@ -59,7 +59,7 @@ ExitStatus run_scan(const CommandLine& line) {
   return run_on_ranks([&](const World& world) {
     const Axis axis = parse_scan_axis(line.axis);
     const std::vector<Parameters> runs = together(world, [&] { return read_degrees(line, world); });
-    const Scan scan = scan_degrees(world, axis, runs, measure_on(world, kSteps));
+    const Scan scan = scan_degrees(world, axis, runs, kRounds, measure_on(world, kSteps));
     if (world.rank() == 0) std::fputs(scan_text(scan).c_str(), stdout);
     return together(world, [&] {
       if (world.rank() == 0) write(line.json, scan_json(scan));

@@ -34,6 +34,14 @@ double Degree::noise_ms() const {
   return std::max(kErrors * kErrorOfQuartiles * quartiles / std::sqrt(double(n)), kLeast * step_ms());
 }
 
+Degree degree_of(const Observations& seen, Axis axis) {
+  Degree degree{.degree = seen.grid[axis], .grid = seen.grid, .cores = seen.cores, .tokens = seen.tokens};
+  for (const ObservedStep& step : seen.steps) degree.steps_ms.push_back(step.split.total.step);
+  const ObservedStep& median = seen.steps[median_place(degree.steps_ms)];
+  degree.split = median.split, degree.gemms = median.gemms, degree.collectives = median.collectives;
+  return degree;
+}
+
 std::size_t median_place(const std::vector<double>& values) {
   std::vector<std::size_t> places(values.size());
   std::iota(places.begin(), places.end(), 0);

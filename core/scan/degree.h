@@ -65,6 +65,22 @@ struct Degree {
   double noise_ms() const;  ///< two standard errors of the median, from the quartiles; 2 % of a step at least
 };
 
+/// One step of one degree.
+struct ObservedStep {
+  StepSplit split;
+  std::vector<CollectiveSum> collectives;
+  std::vector<GemmRow> gemms;
+};
+/// All steps of one degree, as they were observed.
+struct Observations {
+  ProcessGrid grid;
+  Cores cores;
+  std::int64_t tokens = 0;  ///< as in Degree
+  std::vector<ObservedStep> steps;
+};
+/// \pre there are steps
+Degree degree_of(const Observations& seen, Axis axis);
+
 /// Place of the median in `values`, of an even number the upper. \pre not empty
 std::size_t median_place(const std::vector<double>& values);
 

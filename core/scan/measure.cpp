@@ -33,12 +33,6 @@ struct RankStep {
   Sums collectives[kKinds][kAxisSets];
 };
 
-struct ObservedStep {  // on rank 0: means over ranks, and its own products
-  StepSplit split;
-  std::vector<CollectiveSum> collectives;
-  std::vector<GemmRow> gemms;
-};
-
 RankStep summarize(const Timeline& timeline) {
   RankStep mine;
   std::vector<Span> gemms, skews, busy;
@@ -124,22 +118,17 @@ class Meter {
         shape_{parameters.batch.global, parameters.batch.micro, parameters.grid.dp,
                session_.grid().coordinate(world.rank())[int(Axis::dp)]} {}
 
-  Degree run(int steps) {
+  Observations run(int steps) {
     agree_on_data(*data_, nullptr, world_);
     describe_passes(*data_, 0, steps + 1, parameters_.batch.global, parameters_.data.repeat);
     session_.initialise();
-    Degree degree{.grid = session_.grid(), .cores = cores()};
-    degree.tokens = parameters_.batch.global * parameters_.model.sequence;
+    Observations seen{.grid = session_.grid(),
+                      .cores = cores(),
+                      .tokens = parameters_.batch.global * parameters_.model.sequence,
+                      .steps = {}};
     look_at_step(1);  // pages, caches and calibrations of the first step are no part of the others
-    std::vector<ObservedStep> seen;
-    for (int step = 2; step <= steps + 1; ++step) {
-      seen.push_back(look_at_step(step));
-      degree.steps_ms.push_back(seen.back().split.total.step);
-    }
-    ObservedStep& median = seen[median_place(degree.steps_ms)];
-    degree.split = median.split;
-    degree.gemms = std::move(median.gemms), degree.collectives = std::move(median.collectives);
-    return degree;
+    for (int step = 2; step <= steps + 1; ++step) seen.steps.push_back(look_at_step(step));
+    return seen;
   }
 
   void abandon() { backend_.communicator().abort(); }
@@ -194,7 +183,7 @@ class Meter {
 
 }  // namespace
 
-Degree measure_degree(const Parameters& parameters, const World& world, int steps) {
+Observations measure_degree(const Parameters& parameters, const World& world, int steps) {
   agree_on_parameters(parameters, false, world);
   auto meter = std::make_unique<Meter>(parameters, world);
   try {

@@ -59,7 +59,7 @@ void refuse_scan(const Parameters& parameters, int ranks) {
 
 Measure measure_on(const World& world, int steps) {
   return [&world, steps](const Parameters& parameters) {
-    Degree seen;
+    Observations seen;
     const GridParameters& grid = parameters.grid;
     on_first_ranks(world, grid.dp * grid.tp * grid.pp * grid.cp,
                    [&](const World& part) { seen = measure_degree(parameters, part, steps); });
@@ -67,16 +67,24 @@ Measure measure_on(const World& world, int steps) {
   };
 }
 
-Scan scan_degrees(const World& world, Axis axis, const std::vector<Parameters>& runs,
+Scan scan_degrees(const World& world, Axis axis, const std::vector<Parameters>& runs, int rounds,
                   const Measure& measure) {
-  Scan scan;
-  scan.axis = name(axis), scan.name = runs.front().run.name, scan.precision = runs.front().backend.precision;
-  for (const Parameters& run : runs) {
-    Degree seen = measure(run);
-    seen.degree = seen.grid[axis];
-    scan.degrees.push_back(std::move(seen));
-  }
-  if (world.rank() == 0) scan.verdict = judge_scan(scan.axis, scan.degrees);
+  std::vector<Observations> seen(runs.size());
+  for (int round = 0; round < rounds; ++round)
+    for (std::size_t run = 0; run < runs.size(); ++run) {
+      std::vector<ObservedStep> steps = std::move(seen[run].steps);
+      seen[run] = measure(runs[run]);
+      seen[run].steps.insert(seen[run].steps.end(), steps.begin(), steps.end());
+    }
+  Scan scan{.axis = name(axis),
+            .name = runs.front().run.name,
+            .precision = runs.front().backend.precision,
+            .rounds = rounds,
+            .degrees = {},
+            .verdict = {}};
+  if (world.rank() != 0) return scan;
+  for (const Observations& each : seen) scan.degrees.push_back(degree_of(each, axis));
+  scan.verdict = judge_scan(scan.axis, scan.degrees);
   return scan;
 }
 

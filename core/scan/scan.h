@@ -21,17 +21,20 @@ void refuse_scan(const Parameters& parameters, int ranks);
 struct Scan {
   std::string axis;
   std::string name, precision;  ///< of the run
+  int rounds = 1;
   std::vector<Degree> degrees;
   ScanVerdict verdict;
 };
 
 /// Measures one degree on its first ranks of the launch. Collective over all of them.
-using Measure = std::function<Degree(const Parameters& parameters)>;
+using Measure = std::function<Observations(const Parameters& parameters)>;
 /// measure_degree() of `steps` steps on the first ranks of `world`.
 Measure measure_on(const World& world, int steps);
 
-/// Collective. \param runs one a degree, ascending; they differ in the grid only \return complete on rank 0
-Scan scan_degrees(const World& world, Axis axis, const std::vector<Parameters>& runs, const Measure& measure);
+/// Collective. In rounds over all degrees, so that other work on the machine does not fall on one of them.
+/// \param runs one a degree, ascending; they differ in the grid only \return complete on rank 0
+Scan scan_degrees(const World& world, Axis axis, const std::vector<Parameters>& runs, int rounds,
+                  const Measure& measure);
 
 std::string scan_text(const Scan& scan);
 std::string scan_json(const Scan& scan);

@@ -80,11 +80,11 @@ std::string verdict_json(const Scan& scan) {
 
 std::string scan_json(const Scan& scan) {
   const Degree& first = scan.degrees.front();
-  return text(
-      "{\"axis\":", json_text(scan.axis), ",\"run\":", json_text(scan.name),
-      ",\"precision\":", json_text(scan.precision), ",\"steps\":", first.steps_ms.size(),
-      ",\"degrees\":", list(scan.degrees, [&](const Degree& degree) { return degree_json(degree, first); }),
-      ",\n\"verdict\":", verdict_json(scan), "}\n");
+  return text("{\"axis\":", json_text(scan.axis), ",\"run\":", json_text(scan.name),
+              ",\"precision\":", json_text(scan.precision), ",\"rounds\":", scan.rounds,
+              ",\"steps\":", first.steps_ms.size(), ",\"degrees\":",
+              list(scan.degrees, [&](const Degree& degree) { return degree_json(degree, first); }),
+              ",\n\"verdict\":", verdict_json(scan), "}\n");
 }
 
 }  // namespace octachoron

@@ -91,10 +91,10 @@ std::string sharing_text(const Scan& scan) {
 
 std::string scan_text(const Scan& scan) {
   const std::size_t steps = scan.degrees.front().steps_ms.size();
-  std::string out =
-      text("scan of ", scan.axis, ": run '", scan.name, "' in ", scan.precision, ", ", steps,
-           " steps each after one of warm-up; numbers are of the step with the median time, means over "
-           "ranks (GFLOP/s and products: rank 0)\n\n");
+  std::string out = text("scan of ", scan.axis, ": run '", scan.name, "' in ", scan.precision, ", ", steps,
+                         " steps each in ", scan.rounds, scan.rounds == 1 ? " round" : " rounds",
+                         " over all degrees; numbers are of the step with the median time, means over "
+                         "ranks (GFLOP/s and products: rank 0)\n\n");
   out += times_text(scan) +
          "\nwhere the time of a step goes (step = GEMM + other + exposed + skew + host)\n" +
          split_text(scan) + "\ncommunication of a rank in a step\n" + collectives_text(scan) +

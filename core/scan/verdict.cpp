@@ -33,6 +33,12 @@ struct Pair {  // the last degree that pays, and the next
   bool has_fewer_cores() const {
     return after.cores.of_node > 0 && after.cores.per_rank() < before.cores.per_rank();
   }
+  bool has_other_shapes() const {
+    for (const GemmRow& row : after.gemms)
+      for (const GemmRow& old : before.gemms)
+        if (old.label == row.label && (old.m != row.m || old.n != row.n || old.k != row.k)) return true;
+    return false;
+  }
   bool divides_products() const { return after.gemm_flops() <= kDivided * before.gemm_flops() / growth(); }
 };
 
@@ -50,7 +56,8 @@ ScanReason reason_of_term(const Pair& pair, StepTerm term) {
       break;
   }
   if (pair.has_fewer_cores()) return ScanReason::shared_cores;
-  return pair.divides_products() ? ScanReason::small_shapes : ScanReason::repeated_work;
+  if (!pair.divides_products()) return ScanReason::repeated_work;
+  return pair.has_other_shapes() ? ScanReason::small_shapes : ScanReason::same_shapes_slower;
 }
 
 // Where a rank has fewer cores, products and other computation lose by the same cause, so they count as one.
@@ -126,6 +133,7 @@ std::string why(const Pair& pair, ScanReason reason) {
     case ScanReason::communication_exposed:
       return of_collectives(pair);
     case ScanReason::small_shapes:
+    case ScanReason::same_shapes_slower:
       return of_shapes(pair);
     case ScanReason::repeated_work:
       return of_repeated_work(pair);
@@ -163,6 +171,8 @@ const char* name(ScanReason reason) {
       return "communication is exposed";
     case ScanReason::small_shapes:
       return "local shapes are small";
+    case ScanReason::same_shapes_slower:
+      return "products are slower at the same shapes";
     case ScanReason::repeated_work:
       return "work is repeated";
     case ScanReason::shared_cores:

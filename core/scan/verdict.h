@@ -12,6 +12,7 @@ enum class ScanReason : std::uint8_t {
   none,                   ///< every degree pays
   communication_exposed,  ///< transfers that lie beside no computation
   small_shapes,           ///< the same products are slower in smaller pieces
+  same_shapes_slower,     ///< the same products are slower in the same pieces: the machine gave them less
   repeated_work,          ///< computation that is not divided among the ranks
   shared_cores,           ///< a rank has fewer cores than before
   late_ranks,             ///< ranks wait for the last of their group

@@ -48,7 +48,8 @@ TEST(Scan, Axes) {
 }
 
 Scan scan() {
-  Scan scan{.axis = "tp", .name = "a \"quoted\" run", .precision = "p", .degrees = {}, .verdict = {}};
+  Scan scan{
+      .axis = "tp", .name = "a \"quoted\" run", .precision = "p", .rounds = 1, .degrees = {}, .verdict = {}};
   scan.degrees = {made_up(1, {60, 30, 0, 0, 10}), made_up(2, {30, 15, 3, 1, 5}),
                   made_up(4, {16, 8, 40, 2, 3})};
   scan.verdict = judge_scan("tp", scan.degrees);

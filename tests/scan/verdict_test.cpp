@@ -107,6 +107,15 @@ TEST(Verdict, TheReasonIsTheTermThatLostMost) {
   }
 }
 
+// As with more data-parallel ranks: each has fewer of the same products.
+TEST(Verdict, SlowerProductsOfTheSameShapeAreNotSmall) {
+  std::vector<Degree> degrees = three({50, 8, 4, 2, 3});
+  for (Degree& degree : degrees) degree.gemms[0].n = 100, degree.gemms[0].count = 4 / degree.degree;
+  const ScanVerdict verdict = judge_scan("dp", degrees);
+  EXPECT_EQ(verdict.reason, ScanReason::same_shapes_slower);
+  EXPECT_THAT(verdict.why, HasSubstr("500 x 100 x 1000 after 500 x 100 x 1000: 50.0 ms after 30.0 ms"));
+}
+
 // A sentence that did not depend on the numbers would survive this.
 TEST(Verdict, ShuffledNumbersChangeTheText) {
   const double terms[] = {15, 8, 4, 2, 60};
@@ -147,6 +156,19 @@ TEST(Verdict, DevicesOfTheirOwnShareNoCores) {
   for (Degree& degree : degrees) degree.cores = {.of_node = 0, .ranks_of_node = degree.degree, .threads = 64};
   EXPECT_FALSE(degrees[2].cores.shared());
   EXPECT_EQ(judge_scan("tp", degrees).reason, ScanReason::small_shapes);
+}
+
+TEST(Verdict, NumbersAreOfTheStepWithTheMedianTime) {
+  Observations seen{.grid = made_up(2, kTwo).grid, .cores = {}, .tokens = 7, .steps = {}};
+  for (const Terms& terms : {kTwo, kOne, Terms{10, 1, 2, 3, 4}})
+    seen.steps.push_back({made_up(2, terms).split, made_up(2, terms).collectives, made_up(2, terms).gemms});
+  const Degree degree = degree_of(seen, Axis::tp);
+  EXPECT_EQ(degree.degree, 2);
+  EXPECT_EQ(degree.steps_ms, (std::vector<double>{54, 100, 20}));
+  EXPECT_EQ(degree.step_ms(), 54);
+  EXPECT_EQ(degree.split.gemm_ms, 30);
+  EXPECT_EQ(degree.gemms[0].time_ms, 30);
+  EXPECT_EQ(degree.collectives[0].hidden_ms, 3);
 }
 
 TEST(Verdict, MedianOfSteps) {
