@@ -125,6 +125,7 @@ TEST(DeviceOptimizer, NothingToDivideByIsNoUpdate) {
   Rig rig;
   const Step s = {.epsilon = 0, .decay = 0};
   for (const auto& [type, tiny] : {std::pair{OCT_F32, 1e-30}, {OCT_F64, 1e-200}}) {
+    if (!computes(type)) continue;
     std::vector<Operand> o = {filled(type, 1, 3, {0, tiny, -tiny}),
                               filled(OCT_F64, 1, 8, {s.rate, 1, 1, 0, 0, 0, 0, 0}),
                               filled(OCT_F64, 1, 4, {1, 1, 1, 0}),
