@@ -36,6 +36,7 @@ std::map<std::string, std::int64_t> counts() {
       {"lab.ini", gpt2(256, 128, 2, 256)},
       {"llama-1b.ini", llama(128256, 1, 16, 2048, 8 * 64, 8192)},
       {"llama-8b.ini", llama(128256, 2, 32, 4096, 8 * 128, 14336)},
+      {"precision-gap.ini", gpt2(256, 128, 4, 144)},
   };
 }
 
