@@ -15,6 +15,8 @@ namespace octachoron {
 
 namespace {
 
+constexpr int kMostCalibrations = 3;  // in a row
+
 template <class T>
 void initialise_range(const ParameterTensor& tensor, std::uint64_t seed, const ShardRange& range, T* data) {
   const std::int64_t count = range.flat_end - range.flat_begin;
@@ -163,20 +165,24 @@ StepResult TrainingSession::step_with(const RankBatch& batch, double learning_ra
   run();
   precision_->apply(recipe_, step);
   StepResult result = read_result(*training_);
-  result.calibrations = calibrations;
+  note_calibrations(calibrations, result);
   return result;
 }
 
 // A tensor that stays zero, as the gradient behind a projection that starts at zero, is not waited for: it enters its
 // history with the first step that sees it.
 int TrainingSession::calibrate_if_due(const RankBatch& batch) {
-  constexpr int kMost = 3;
   if (!calibration_) return 0;
   if (precision_->unknown().empty()) return calibrations_in_a_row_ = 0;
-  if (calibrations_in_a_row_ >= kMost) return 0;
+  if (calibrations_in_a_row_ >= kMostCalibrations) return 0;
   ++calibrations_in_a_row_;
   calibrate(batch);
   return 1;
+}
+
+void TrainingSession::note_calibrations(int calibrations, StepResult& result) const {
+  result.calibrations = calibrations;
+  if (calibrations > 0 && calibrations_in_a_row_ == kMostCalibrations) result.unknown = precision_->unknown();
 }
 
 void TrainingSession::calibrate(const RankBatch& batch) {
@@ -197,7 +203,7 @@ Origin TrainingSession::step_checked(const RankBatch& batch, double learning_rat
   scales_before_ = precision_->copy();
   const Origin first = run_checked(batch, learning_rate, step, result);
   precision_->apply(recipe_, step);
-  result.calibrations = calibrations;
+  note_calibrations(calibrations, result);
   return first;
 }
 

@@ -20,6 +20,7 @@ struct StepResult {
   double grad_norm = 0;  ///< before clipping
   bool finite = true;    ///< false: nothing was updated
   int calibrations = 0;  ///< that preceded the step
+  std::vector<std::string> unknown;  ///< tensors without an amax after the last calibration in a row
 };
 
 /// Of the optimiser: they change no loss and are twice as large as the weights.
@@ -80,6 +81,7 @@ class TrainingSession {
   StepResult step_with(const RankBatch& batch, double learning_rate, std::int64_t step,
                        const std::function<void()>& run);
   int calibrate_if_due(const RankBatch& batch);
+  void note_calibrations(int calibrations, StepResult& result) const;
   Origin run_checked(const RankBatch& batch, double learning_rate, std::int64_t step, StepResult& result);
   void load_inputs(Executor& executor, const RankBatch& batch, double learning_rate, std::int64_t step);
   StepResult read_result(const Executor& executor) const;

@@ -172,6 +172,7 @@ class Run {
     policy_.note_step(seconds);
     finite_ = result.finite;
     if (!finite_) report_skipped(result, rate);
+    if (!result.unknown.empty()) report_unknown(result.unknown);
     if (batch_.global_valid_targets == 0) report_no_target();
     state_.step = step;
     state_.samples += parameters_.batch.global;
@@ -240,6 +241,13 @@ class Run {
     StepResult again;
     agree_on_origin(session_->repeat_checked(batch_, rate, state_.next_update(), again));
     ensure(!again.finite, "step ", state_.step + 1, " was not finite, but is when run again: the device is not reliable");
+  }
+
+  void report_unknown(const std::vector<std::string>& tensors) const {
+    warn("step ", state_.step + 1, " leaves ", tensors.size(),
+         " tensors without an amax (calibrations in a row saw nothing but zeros or values that are not finite in ",
+         tensors.front(), tensors.size() > 1 ? " and others" : "",
+         "); nothing is to be done if weights start at zero, else look for the origin with --check");
   }
 
   void report_no_target() {
