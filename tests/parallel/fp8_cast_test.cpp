@@ -38,6 +38,31 @@ class Fp8Cast : public Fp8Test {
     }
     return elements;
   }
+
+  static constexpr int kQueryRows = 8 * 16;
+
+  // Plants 120 and 300 in rows of a weight whose scale is that of 240. `copies` ranks keep the row of 300.
+  static void expect_worked_example(Trial& trial, const std::string& name, int row_of_120, int row_of_300,
+                                    int copies) {
+    constexpr float kScale = 448.f / 240.f;
+    trial.step();
+    trial.set_master(name, row_of_120, 5, 120), trial.set_master(name, row_of_300, 30, 300);
+    plant(trial, name, {240}, kScale);
+    const int planted = row(trial, name);
+    std::array<int, 2> found{};
+    with_weights(trial, [&] {
+      for_each_cast(trial, [&](float master, std::uint8_t byte, DType format, int row) {
+        if (row != planted || (master != 120 && master != 300)) return;
+        ++found[master == 300];
+        EXPECT_EQ(decode_fp8(format, byte), master == 120 ? 224 : 448);
+        EXPECT_EQ(decode_fp8(format, byte) / kScale, master == 120 ? 120 : 240);
+      });
+    });
+    MPI_Allreduce(MPI_IN_PLACE, found.data(), 2, MPI_INT, MPI_SUM, trial.comm());
+    EXPECT_EQ(found, (std::array<int, 2>{1, copies}));
+    EXPECT_EQ(record(trial, name).saturated, 1u);
+    EXPECT_EQ(record(trial, name).nonfinite, 0u);
+  }
 };
 
 TEST_F(Fp8Cast, OfWeightsIsThatOfTheMasters) {  // A25
@@ -83,29 +108,21 @@ TEST_F(Fp8Cast, OfWeightsIsTheSameOverData) {
 // The worked example: amax 240, so the scale is 448/240; 120 becomes 224, which is exact; 300 becomes 560, is
 // clipped to 448, reads back as 240 and is counted.
 TEST_F(Fp8Cast, TheWorkedExampleInAWeight) {
-  const std::string name = "layers.0.mlp.fc1.weight";
-  const float scale = 448.f / 240.f;
   for (const auto& [dp, tp] : {std::pair{1, 1}, {2, 2}, {1, 4}, {4, 1}})
     on_grid(parameters(dp, tp), [&, dp = dp, tp = tp](Trial& trial) {
       SCOPED_TRACE(text("dp=", dp, " tp=", tp));
-      trial.step();
-      trial.set_master(name, 3, 5, 120), trial.set_master(name, 100, 30, 300);
-      plant(trial, name, {240}, scale);
-      const int fc1 = row(trial, name);
-      std::array<int, 2> found{};
-      with_weights(trial, [&] {
-        for_each_cast(trial, [&](float master, std::uint8_t byte, DType format, int row) {
-          if (row != fc1 || (master != 120 && master != 300)) return;
-          ++found[master == 300];
-          EXPECT_EQ(decode_fp8(format, byte), master == 120 ? 224 : 448);
-          EXPECT_EQ(decode_fp8(format, byte) / scale, master == 120 ? 120 : 240);
-        });
-      });
-      MPI_Allreduce(MPI_IN_PLACE, found.data(), 2, MPI_INT, MPI_SUM, trial.comm());
-      EXPECT_EQ(found, (std::array<int, 2>{1, 1}));
-      EXPECT_EQ(record(trial, name).saturated, 1u);
-      EXPECT_EQ(record(trial, name).nonfinite, 0u);
+      expect_worked_example(trial, "layers.0.mlp.fc1.weight", 3, 100, 1);
     });
+}
+
+// A key's row that two of four TP ranks keep is cast by both and counted once.
+TEST_F(Fp8Cast, TheWorkedExampleInASharedKey) {
+  for (const auto& [tp, copies] : {std::pair{1, 1}, {2, 1}, {4, 2}, {8, 4}})
+    on_grid(parameters(1, tp, {"model.family=llama", "model.kv_heads=2"}),
+            [&, tp = tp, copies = copies](Trial& trial) {
+              SCOPED_TRACE(text("tp=", tp));
+              expect_worked_example(trial, "layers.0.attention.qkv.weight", 3, kQueryRows + 17, copies);
+            });
 }
 
 // The same in what goes into fc1, by a norm that gives every token the same row; the next scale follows the
