@@ -58,7 +58,8 @@ std::string outcome(Prepared& prepared, const Parameters& parameters, int rank) 
     bytes.append(reinterpret_cast<const char*>(prepared.data(StepBuffers::result)), 32);
     for (const char* name : {PrecisionBuffers::amax, PrecisionBuffers::counters})
       if (const int buffer = prepared.program.find_buffer(name); buffer >= 0)
-        bytes.append(reinterpret_cast<const char*>(prepared.data(name)), std::size_t(prepared.program.buffers[buffer].bytes));
+        bytes.append(reinterpret_cast<const char*>(prepared.data(name)),
+                     std::size_t(prepared.program.buffers[buffer].bytes));
   }
   for (const int b : persistent_buffers(prepared.program))
     bytes.append(reinterpret_cast<const char*>(prepared.data(prepared.program.buffers[b].name)),

@@ -95,7 +95,9 @@ class Precision(FaultTest):
             self.assertEqual(len(history), 2, name)
             self.assertEqual(history[1], old[name][0][0], name)
             self.assertLess(abs(scale / (224 / history[0]) - 1), 1e-6, name)
-        self.assertEqual([line["calibrated"] for line in self.metrics("short")], [0])
+        (line,) = self.metrics("short")
+        self.assertEqual(line["calibrated"], 0)
+        self.assertLess(line["saturated"], 100)  # E4M3 with scales of E5M2 would clip all gradients
 
     def test_files_do_not_grow(self):  # A12
         self.fp8(run__steps=40, checkpoint__keep=0, checkpoint__every=20, precision__amax_history=8, run__log_every=40)
