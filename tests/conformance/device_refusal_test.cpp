@@ -50,6 +50,32 @@ TEST(DeviceRefusals, NameTheAttribute) {
               HasSubstr("2 key heads do not divide 3 heads"));
 }
 
+TEST(DeviceRefusals, CastsAndScales) {
+  Rig rig;
+  const Operand x = shaped(OCT_F32, 3, 4), scale = shaped(OCT_F32, 1, 1), amax = shaped(OCT_U32, 1, 1),
+                row = shaped(OCT_E4M3, 3, 4);
+  EXPECT_EQ(rig.refusal(describe(OCT_QUANTIZE, {x, scale, row})), "") << "what comes after may be left out";
+  EXPECT_THAT(rig.refusal(describe(OCT_QUANTIZE, {x, scale, absent(), absent(), amax})),
+              HasSubstr("neither"));
+  EXPECT_THAT(rig.refusal(describe(OCT_QUANTIZE, {x, scale, shaped(OCT_BF16, 3, 4)})),
+              HasSubstr("(row) is of type"));
+  EXPECT_THAT(rig.refusal(describe(OCT_QUANTIZE, {x, scale, row, shaped(OCT_E5M2, 4, 3)})),
+              HasSubstr("(column)"));
+  EXPECT_THAT(rig.refusal(describe(OCT_QUANTIZE, {x, scale, row, shaped(OCT_E4M3, 3, 4)})),
+              HasSubstr("not 4 x 3"));
+  EXPECT_THAT(rig.refusal(describe(OCT_QUANTIZE, {x, scale, row}, {.i = {1, 0, 0, 5}})), HasSubstr("window"));
+  EXPECT_THAT(rig.refusal(describe(OCT_AMAX, {shaped(OCT_F32, 1, 4), amax}, {.i = {0, 0, 5, 3, 1}})),
+              HasSubstr("i3 is 3"));
+  EXPECT_THAT(rig.refusal(describe(OCT_AMAX, {row, amax})), HasSubstr("(x) is of type e4m3"));
+  EXPECT_THAT(rig.refusal(describe(OCT_UPDATE_SCALE, {amax, scale, scale})), HasSubstr("format maximum"));
+  EXPECT_THAT(rig.refusal(describe(OCT_CURRENT_SCALE, {amax, scale, absent(), scale}, {.f = {448}})),
+              HasSubstr("come together"));
+  EXPECT_THAT(rig.refusal(describe(OCT_TRANSPOSE, {shaped(OCT_F64, 3, 4), shaped(OCT_F64, 4, 3)})),
+              HasSubstr("more than 4 bytes"));
+  EXPECT_THAT(rig.refusal(describe(OCT_FILL, {row}, {.f = {1}})), HasSubstr("f0"));
+  EXPECT_THAT(rig.refusal(describe(OCT_COPY, {x, row})), HasSubstr("(out) is of type e4m3"));
+}
+
 TEST(DeviceRefusals, UnknownOperationsAndTypes) {
   Rig rig;
   oct_operation unknown{};

@@ -21,13 +21,15 @@ std::vector<int> persistent_buffers(const StepProgram& program) {
   return result;
 }
 
-// Masters of small numbers, moments zero; the same for each program.
+// Masters of small numbers, moments and histories zero, scales 1; the same for each program.
 void initialise(Prepared& prepared) {
   for (const int b : persistent_buffers(prepared.program)) {
     const Buffer& buffer = prepared.program.buffers[b];
     auto* data = reinterpret_cast<float*>(prepared.data(buffer.name));
     for (std::int64_t i = 0; i < buffer.bytes / 4; ++i)
-      data[i] = buffer.memory == MemoryClass::master ? 0.1f * float(normal(7, hash64(buffer.name), i)) : 0.f;
+      data[i] = buffer.memory == MemoryClass::master        ? 0.1f * float(normal(7, hash64(buffer.name), i))
+                : buffer.name == PrecisionBuffers::scale ? 1.f
+                                                         : 0.f;
   }
 }
 
@@ -54,6 +56,10 @@ std::string outcome(Prepared& prepared, const Parameters& parameters, int rank) 
     load(prepared, batch(parameters, rank, step), step);
     prepared.executor.run();
     bytes.append(reinterpret_cast<const char*>(prepared.data(StepBuffers::result)), 32);
+    for (const char* name : {PrecisionBuffers::amax, PrecisionBuffers::counters})
+      if (const int buffer = prepared.program.find_buffer(name); buffer >= 0)
+        bytes.append(reinterpret_cast<const char*>(prepared.data(name)),
+                     std::size_t(prepared.program.buffers[buffer].bytes));
   }
   for (const int b : persistent_buffers(prepared.program))
     bytes.append(reinterpret_cast<const char*>(prepared.data(prepared.program.buffers[b].name)),
@@ -61,10 +67,7 @@ std::string outcome(Prepared& prepared, const Parameters& parameters, int rank) 
   return bytes;
 }
 
-void expect_changes(const Strings& grid, const World& world) {
-  const int dp = grid[0].back() - '0';
-  const Parameters parameters =
-      small_model::parameters(with(grid, {"model.layers=1", text("batch.global=", 2 * dp)}));
+void expect_changes(const Parameters& parameters, const World& world) {
   Machine machine(world, parameters);
   const StepProgram program =
       build_rank_programs(parameters, machine.target(), world.rank()).training.program;
@@ -79,7 +82,8 @@ void expect_changes(const Strings& grid, const World& world) {
       changed.segments[s].operations.erase(changed.segments[s].operations.begin() + std::ptrdiff_t(i));
       derive_waits(changed);
       if (!verify_memory({"all", &changed}, plan_memory(changed).placement).empty()) continue;
-      if (deleted.label == "result") continue;  // then there is nothing to read
+      const MemoryClass written = program.buffers[deleted.operands.back().view.buffer].memory;
+      if (deleted.op == OCT_COPY && written == MemoryClass::host) continue;  // then there is nothing to read
       Prepared broken(machine, std::move(changed));
       const bool differs = outcome(broken, parameters, world.rank()) != expected;
       EXPECT_TRUE(anywhere(world, differs))
@@ -91,7 +95,11 @@ void expect_changes(const Strings& grid, const World& world) {
 
 TEST(Deletion, ChangesTheLossOrTheState) {
   const World world(MPI_COMM_WORLD);
-  for (const Strings& grid : grids(world.size())) expect_changes(grid, world);
+  for (const Strings& grid : grids(world.size())) {
+    const Strings sizes{"model.layers=1", text("batch.global=", 2 * (grid[0].back() - '0'))};
+    expect_changes(small_model::parameters(with(grid, sizes)), world);
+    expect_changes(small_model::fp8_parameters(with(with(grid, sizes), {"precision.amax_history=1"})), world);
+  }
 }
 
 }  // namespace

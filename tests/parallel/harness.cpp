@@ -91,6 +91,15 @@ StepResult Trial::step(const GlobalBatch& batch, double rate) {
   return session_.step(cut(batch), rate, steps_ + 1);
 }
 
+StepResult Trial::checked_step(const GlobalBatch& batch, double rate, bool again) {
+  StepResult result;
+  if (again)
+    session_.repeat_checked(cut(batch), rate, steps_ + 1, result);
+  else
+    session_.step_checked(cut(batch), rate, steps_ + 1, result);
+  return result;
+}
+
 double Trial::validate(const GlobalBatch& batch) {
   return session_.validate(cut(batch));
 }
@@ -160,7 +169,8 @@ std::vector<std::string> Trial::unequal_copies() const {
   MPI_Comm_split(comm(), session_.grid().group_root(rank(), Axis::tp), rank(), &group);
   const ParameterSet& set = session_.programs().set;
   for (const CheckpointTensor& part : session_.state()) {
-    if (!set.tensors[set.find(part.tensor.name)].replicated) continue;
+    const int index = set.find(part.tensor.name);  // none of a scale or history
+    if (index < 0 || !set.tensors[index].replicated) continue;
     std::string bytes = part.path;
     for (const OwnedRange& range : part.ranges)
       bytes.append(static_cast<const char*>(range.data),

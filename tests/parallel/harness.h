@@ -54,6 +54,9 @@ class Trial {
   /// Another batch and rate in place of the next step; it does not count, and step() goes on as if it had not
   /// been.
   StepResult step(const GlobalBatch& batch, double rate);
+  /// The same as --check runs it, operation by operation.
+  /// \param again the last step once more, after one that updated nothing
+  StepResult checked_step(const GlobalBatch& batch, double rate, bool again = false);
   double validate(const GlobalBatch& batch);
   /// What step() would train on next, as a global batch; local.
   GlobalBatch next_batch() const;

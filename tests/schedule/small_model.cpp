@@ -42,6 +42,17 @@ Parameters parameters(const std::vector<std::string>& overrides) {
   return parsed.values;
 }
 
+Parameters fp8_parameters(const std::vector<std::string>& overrides) {
+  std::vector<std::string> chosen{"backend.precision=fp8-delayed", "model.hidden=64", "model.sequence=64",
+                                  "batch.global=4"};
+  for (const std::string& override : overrides) {
+    const std::string key = override.substr(0, override.find('=') + 1);
+    std::erase_if(chosen, [&](const std::string& other) { return other.starts_with(key); });
+    chosen.push_back(override);
+  }
+  return parameters(chosen);
+}
+
 ProcessGrid grid(const Parameters& parameters) {
   return {{parameters.grid.tp, parameters.grid.cp, parameters.grid.dp, parameters.grid.pp}};
 }

@@ -13,6 +13,8 @@ namespace octachoron::small_model {
 
 /// Two layers of width 32; `overrides` as after --set. Complete, legal, plugins of the build tree.
 Parameters parameters(const std::vector<std::string>& overrides);
+/// Delayed scaling on sizes that FP8 takes; an override wins over these, and over earlier ones.
+Parameters fp8_parameters(const std::vector<std::string>& overrides);
 ProcessGrid grid(const Parameters& parameters);
 /// Of a rank, on the device cpu, without a launch.
 RankPrograms programs(const Parameters& parameters, int rank = 0);

@@ -23,10 +23,10 @@ inline void cast(const T* from, std::int64_t n, float scale, std::uint8_t* to, S
     const std::uint32_t magnitude = bits_of(x) & 0x7fffffffu, after = bits_of(scaled) & 0x7fffffffu;
     to[i] = std::uint8_t(code);
     amax = magnitude > amax ? magnitude : amax;
-    const std::uint32_t finite = magnitude < kInfinity ? 1 : 0;
+    const std::uint32_t finite = magnitude < kInfinity ? 1u : 0u;
     nonfinite += 1 - finite;
-    saturated += after > __builtin_bit_cast(std::uint32_t, F::last) ? finite : 0;
-    flushed += (code & 0x7fu) == 0 && magnitude != 0 ? 1 : 0;
+    saturated += (after > __builtin_bit_cast(std::uint32_t, F::last) ? 1u : 0u) & finite;
+    flushed += ((code & 0x7fu) == 0 ? 1u : 0u) & (magnitude != 0 ? 1u : 0u);
   }
   seen->amax = amax;
   seen->saturated += saturated;
