@@ -213,7 +213,7 @@ Rows precision_rows() {
               "first + last <= model.layers"},
              Field{&P::precision, &R::high_precision_last}, {0}),
       choice<R, std::string>(
-          {"precision.fallback", "", "What happens where the device cannot do what the recipe asks"},
+          {"precision.fallback", "", "Modules whose sizes FP8 products cannot have: refused, or left in bf16"},
           {&P::precision, &R::fallback}, words({"refuse", "bf16"})),
   };
 }

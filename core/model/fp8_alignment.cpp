@@ -36,16 +36,16 @@ std::string products(const LinearSizes& s) {
               product("wgrad", s.out, s.in, s.tokens));
 }
 
-/// \param value of `key`, of which this rank holds `local`; \param unit values of the key that are multiples of it make
-/// `local` a multiple of 16
-void require(const std::string& module, const LinearSizes& sizes, const char* key, std::int64_t value, std::int64_t local,
-             std::int64_t unit) {
-  if (local % kAlignment == 0) return;
+/// What is wrong with a size, or nothing. \param value of `key`, of which this rank holds `local`; \param unit multiples of it
+/// are legal values of the key
+std::string misfit(const std::string& module, const LinearSizes& sizes, const char* key, std::int64_t value,
+                   std::int64_t local, std::int64_t unit) {
+  if (local % kAlignment == 0) return "";
   const std::int64_t below = value / unit * unit;
   const std::string nearest = below > 0 ? text(below, " or ", below + unit) : text(below + unit);
-  fail(ExitStatus::usage, key, " = ", value, " leaves ", local, " of it to a rank, and the FP8 products of ", module,
-       " need multiples of 16 (m x n x k: ", products(sizes), "); set ", key, " to ", nearest,
-       ", or exclude the module with precision.exclude");
+  return text(key, " = ", value, " leaves ", local, " of it to a rank, and the FP8 products of ", module,
+              " need multiples of 16 (m x n x k: ", products(sizes), "); set ", key, " to ", nearest,
+              ", or exclude the module with precision.exclude");
 }
 
 std::int64_t unit_of(std::int64_t value, std::int64_t local) {
@@ -55,27 +55,43 @@ std::int64_t unit_of(std::int64_t value, std::int64_t local) {
   return unit;
 }
 
+// Where the heads share out the hidden size, a legal one leaves them legal too.
+std::int64_t hidden_unit(const ModelShape& shape) {
+  if (shape.heads * shape.head_dim != shape.hidden) return kAlignment;
+  std::int64_t unit = kAlignment;
+  const auto legal = [&] {
+    const std::int64_t head = unit / shape.heads, kv = 2 * shape.local_kv_heads() * head;
+    return unit % (2 * shape.heads) == 0 && shape.heads / shape.tp * head % kAlignment == 0 && kv % kAlignment == 0;
+  };
+  while (!legal()) unit += kAlignment;
+  return unit;
+}
+
 }  // namespace
+
+std::string misalignment(const ModelShape& shape, const std::string& module) {
+  const LinearSizes sizes = sizes_of(shape, module);
+  // Under sequence parallelism each rank casts its own rows, and they too must come in whole tiles.
+  const std::int64_t rows = shape.local_tokens();
+  std::string found = misfit(module, sizes, "model.sequence", shape.sequence, rows, unit_of(shape.sequence, rows));
+  const auto dimension = [&](const std::string& key, std::int64_t local) {
+    if (!found.empty() || key == "model.vocab") return;  // rows of the table are padded
+    if (key == "model.hidden") found = misfit(module, sizes, "model.hidden", shape.hidden, local, hidden_unit(shape));
+    if (key == "model.head_dim")
+      found = misfit(module, sizes, "model.head_dim", shape.head_dim, local, unit_of(shape.head_dim, local));
+    if (key == "model.ffn") found = misfit(module, sizes, "model.ffn", shape.ffn, local, unit_of(shape.ffn, local));
+  };
+  dimension(sizes.in_key, sizes.in);
+  dimension(sizes.out_key, sizes.out);
+  if (shape.kv_sharers() > 1 && module.ends_with("attention.qkv")) dimension(sizes.out_key, shape.local_kv_rows());
+  return found;
+}
 
 void refuse_misaligned(const QuantizationPlan& plan, const ModelShape& shape) {
   for (const ModuleQuantization& module : plan.modules) {
     if (!module.any()) continue;
-    const LinearSizes sizes = sizes_of(shape, module.module);
-    // Under sequence parallelism each rank casts its own rows, and they too must come in whole tiles.
-    const std::int64_t rows = shape.local_tokens();
-    require(module.module, sizes, "model.sequence", shape.sequence, rows, unit_of(shape.sequence, rows));
-    const auto dimension = [&](const char* key, std::int64_t local) {
-      const std::string name = key;
-      const std::int64_t value = name == "model.hidden"     ? shape.hidden
-                                 : name == "model.head_dim" ? shape.head_dim
-                                 : name == "model.ffn"      ? shape.ffn
-                                                            : shape.vocab;
-      if (name != "model.vocab") require(module.module, sizes, key, value, local, unit_of(value, local));
-    };
-    dimension(sizes.in_key, sizes.in);
-    dimension(sizes.out_key, sizes.out);
-    if (shape.kv_sharers() > 1 && module.module.ends_with("attention.qkv"))
-      dimension(sizes.out_key, shape.local_kv_rows());
+    const std::string problem = misalignment(shape, module.module);
+    if (!problem.empty()) throw Error(ExitStatus::usage, problem);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "core/model/quantization_plan.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <tuple>
 
@@ -38,7 +39,8 @@ std::vector<Linear> linears(const ModelShape& shape) {
 
 class PlanMaker {
  public:
-  PlanMaker(const ModelShape& shape, const Recipe& recipe) : shape_(shape), recipe_(recipe) {}
+  PlanMaker(const ModelShape& shape, const Recipe& recipe, bool fall_back)
+      : shape_(shape), recipe_(recipe), fall_back_(fall_back) {}
 
   QuantizationPlan make() {
     for (const Linear& linear : linears(shape_)) add(linear);
@@ -75,7 +77,12 @@ class PlanMaker {
     query.struct_size = sizeof query;
     query.layer = linear.layer, query.layers = int(shape_.layers), query.module = linear.module.c_str();
     query.pass = pass, query.operand = operand;
-    return recipe_.spec(query);
+    oct_quant_spec spec = recipe_.spec(query);
+    if (spec.quantized && fall_back_ && !misalignment(shape_, linear.module).empty()) {
+      spec = {};
+      std::snprintf(spec.reason, sizeof spec.reason, "precision.fallback: sides of its products are no multiples of 16");
+    }
+    return spec;
   }
 
   // The row of the operand; its other pass must agree, for it is cast once.
@@ -143,6 +150,7 @@ class PlanMaker {
 
   const ModelShape& shape_;
   const Recipe& recipe_;
+  bool fall_back_;
   QuantizationPlan plan_;
 };
 
@@ -178,8 +186,8 @@ int QuantizationPlan::shared_counter(int tensor) const {
   return tensor;
 }
 
-QuantizationPlan quantization_plan(const ModelShape& shape, const Recipe& recipe) {
-  return PlanMaker(shape, recipe).make();
+QuantizationPlan quantization_plan(const ModelShape& shape, const Recipe& recipe, bool fall_back) {
+  return PlanMaker(shape, recipe, fall_back).make();
 }
 
 }  // namespace octachoron

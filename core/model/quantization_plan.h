@@ -69,7 +69,11 @@ struct QuantizationPlan {
 
 /// Asks the recipe for every operand of every GEMM. \throws Error(usage) for what no program can express, and for an amax
 /// that is not reduced over all ranks that hold a part of the tensor (contract 1.5, 1.6)
-QuantizationPlan quantization_plan(const ModelShape& shape, const Recipe& recipe);
+/// \param fall_back modules with sizes that FP8 products cannot have stay in the storage type (precision.fallback)
+QuantizationPlan quantization_plan(const ModelShape& shape, const Recipe& recipe, bool fall_back);
+
+/// Why the sizes of a module do not suit FP8, in the words of a refusal; empty if they do.
+std::string misalignment(const ModelShape& shape, const std::string& module);
 
 /// FP8 GEMMs need multiples of 16 after all sharding (contract 1.10). \throws Error(usage) naming the parameter, the three
 /// GEMMs and the nearest legal values

@@ -8,6 +8,11 @@ Recipe::Recipe(PluginLibrary library, const oct_host& host, const std::string& o
     : library_(std::move(library)) {
   const auto& table = library_.table<oct_precision_table>();
   library_.check(table.create(&host, options.c_str(), &handle_), "create");
+  if (library_.has(&oct_precision_table::state_bytes)) {
+    table.destroy(handle_);  // the destructor does not run
+    fail(ExitStatus::usage, "precision plugin '", name(),
+         "' has state of its own for checkpoints, which is not available in this version; use one without");
+  }
   for (int role = 0; role < OCT_STORAGE_ROLES; ++role) {
     const std::int32_t type = table.storage(handle_, role);
     if (type < 0 || type >= OCT_DTYPES) {

@@ -1,5 +1,6 @@
 #include "core/report/tables.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 
@@ -9,28 +10,52 @@ namespace octachoron {
 
 namespace {
 
-// "layers.3.mlp.fc1" -> "layers.*.mlp.fc1"
-std::string without_layer(const std::string& module) {
+// "layers.3.mlp.fc1" -> 3, "mlp.fc1"; of others -1 and the whole name
+std::pair<int, std::string> split_layer(const std::string& module) {
   const std::string prefix = "layers.";
-  if (!module.starts_with(prefix)) return module;
-  return prefix + "*" + module.substr(module.find('.', prefix.size()));
+  if (!module.starts_with(prefix)) return {-1, module};
+  const std::size_t dot = module.find('.', prefix.size());
+  return {std::stoi(module.substr(prefix.size(), dot - prefix.size())), module.substr(dot)};
+}
+
+// "0,2-5", in ascending order
+std::string ranges(const std::vector<int>& numbers) {
+  std::string list;
+  for (std::size_t i = 0, j; i < numbers.size(); i = j) {
+    for (j = i + 1; j < numbers.size() && numbers[j] == numbers[j - 1] + 1;) ++j;
+    list += text(list.empty() ? "" : ",", numbers[i]);
+    if (j > i + 1) list += text("-", numbers[j - 1]);
+  }
+  return list;
 }
 
 }  // namespace
 
 std::string precision_table_text(const std::vector<PrecisionRow>& rows) {
-  // What one module answers for all passes and layers: (format, reason) -> passes, in order of appearance.
-  std::map<std::string, std::map<std::string, int>> layers;
-  std::vector<std::pair<std::string, std::string>> order;
+  struct Line {
+    std::string module, pass, answer;
+    std::vector<int> layers;
+  };
+  std::vector<Line> lines;  // in order of appearance; layers that answer alike share one
+  std::map<std::string, std::size_t> layers_of;
   for (const PrecisionRow& row : rows) {
-    const std::string module = without_layer(row.module) + "  " + row.pass, answer = row.format + "  " + row.reason;
-    if (layers[module][answer]++ == 0) order.push_back({module, answer});
+    const auto [layer, module] = split_layer(row.module);
+    const std::string answer = row.format + "  " + row.reason;
+    const auto same = std::find_if(lines.begin(), lines.end(), [&](const Line& line) {
+      return line.module == module && line.pass == row.pass && line.answer == answer;
+    });
+    Line& line = same != lines.end() ? *same : lines.emplace_back(Line{module, row.pass, answer, {}});
+    if (layer < 0) continue;
+    line.layers.push_back(layer);
+    ++layers_of[module + row.pass];
   }
   std::string table;
-  for (const auto& [module, answer] : order) {
-    char line[200];
-    std::snprintf(line, sizeof line, "  %-36s %s\n", module.c_str(), answer.c_str());
-    table += line;
+  for (const Line& line : lines) {
+    const bool all = line.layers.size() == layers_of[line.module + line.pass];
+    const std::string name = line.layers.empty() ? line.module : text("layers.", all ? "*" : ranges(line.layers), line.module);
+    char formatted[200];
+    std::snprintf(formatted, sizeof formatted, "  %-36s %s\n", text(name, "  ", line.pass).c_str(), line.answer.c_str());
+    table += formatted;
   }
   return table;
 }

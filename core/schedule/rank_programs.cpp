@@ -42,7 +42,7 @@ void check_excluded(const Parameters& parameters, const std::vector<PrecisionRow
 RankPrograms build_rank_programs(const Parameters& parameters, const Target& target, int rank) {
   RankPrograms programs;
   const ModelShape shape = model_shape(parameters, target.grid);
-  programs.quantization = quantization_plan(shape, *target.recipe);
+  programs.quantization = quantization_plan(shape, *target.recipe, parameters.precision.fallback != "refuse");
   check_excluded(parameters, programs.quantization.table);
   refuse_misaligned(programs.quantization, shape);
   programs.set = parameter_set(parameters, target.grid, target.grid.coordinate(rank), programs.quantization);

@@ -134,7 +134,7 @@ class Judge {
     const Issue& issue = expansion_.issues[interval.issue];
     if (issue.sequence > 1) {
       const int previous = expansion_.issue_of(issue.lane(), issue.sequence - 1);
-      if (const double queued = queued_s(issue, timeline_.intervals[previous].end_s);
+      if (const double queued = queued_s(issue, timeline_.intervals[previous]);
           queued > interval.span().length() / 2)
         return text("it stood ", ms(queued), " behind '", label(previous), "' in lane ",
                     program_.lanes[issue.lane()].name);
@@ -152,13 +152,17 @@ class Judge {
     return "its lane and the computing one did not run at once";
   }
 
-  // How long it was ready but for the operation before it in its lane.
-  double queued_s(const Issue& issue, double previous_end_s) const {
-    double ready = timeline_.intervals.front().entered_s;
-    for (int lane = 0; lane < kMaxLanes; ++lane)
-      if (issue.waits[lane] > 0 && lane != issue.lane())
-        ready = std::max(ready, timeline_.intervals[expansion_.issue_of(lane, issue.waits[lane])].end_s);
-    return previous_end_s - ready;
+  // How long, at least, it was ready but for the operation before it in its lane. Without a wait of its own it was ready
+  // when that began, which had waited for as much.
+  double queued_s(const Issue& issue, const Interval& previous) const {
+    double ready = 0;
+    bool waits = false;
+    for (int lane = 0; lane < kMaxLanes; ++lane) {
+      if (issue.waits[lane] == 0 || lane == issue.lane()) continue;
+      waits = true;
+      ready = std::max(ready, timeline_.intervals[expansion_.issue_of(lane, issue.waits[lane])].end_s);
+    }
+    return previous.end_s - (waits ? std::max(ready, previous.entered_s) : previous.begin_s);
   }
 
   double slowdown(const Interval& interval, const std::vector<int>& free) const {

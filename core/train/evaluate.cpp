@@ -98,13 +98,14 @@ Evaluation evaluate_checkpoint(const std::string& checkpoint, const Parameters& 
   auto parts = std::make_unique<Parts>(parameters, world);
   try {
     parts->session.initialise();  // padding, and what a checkpoint does not hold
-    parts->session.load(checkpoint, true, Moments::leave);
+    const CheckpointHeader header = together(world, [&] { return CheckpointFile(checkpoint).header(); });
+    parts->session.load(checkpoint, same_scaling(header.parameters, parameters), Moments::leave);
     calibrate(*parts, *data, shape);
     Evaluation out = evaluate_batches(parts->session, *data, shape, parameters.data.validate_batches, {});
     if (out.targets == 0)
       fail(ExitStatus::data, "the first ", out.batches, " batches of '", parameters.data.validation.front(),
            "' have no target (the loss mask leaves out all of them); give more with --batches");
-    out.step = CheckpointFile(checkpoint).header().step;
+    out.step = header.step;
     return out;
   } catch (...) {
     // Transfers to and from peers may still be in flight: they are ended, and what they point to stays until

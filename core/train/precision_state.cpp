@@ -14,7 +14,7 @@ namespace octachoron {
 
 namespace {
 
-const std::string kAmax = "/precision/amax/", kScale = "/precision/scale/";
+const std::string kAmax = "/precision/amax/", kScale = "/precision/scale/", kCalibrations = "/precision/calibrations";
 
 bool positive(float amax) {
   return amax > 0 && std::isfinite(amax);
@@ -78,6 +78,7 @@ void PrecisionState::reset() {
     std::fill_n(scale_at(row), scale_.columns, 1.0f);
     std::fill_n(history_at(row), history_.columns, 0.0f);
   }
+  calibrations_ = 0;
 }
 
 void PrecisionState::make_scale(int row) {
@@ -167,7 +168,7 @@ void PrecisionState::restore(const std::vector<float>& copied) {
   std::copy_n(copied.begin() + scale_.elements(), history_.elements(), history_at(0));
 }
 
-std::vector<CheckpointTensor> PrecisionState::tensors(bool owner) const {
+std::vector<CheckpointTensor> PrecisionState::tensors(bool owner) {
   std::vector<CheckpointTensor> list;
   for (int row = 0; row < int(plan().tensors.size()); ++row) {
     const QuantizedTensor& tensor = plan().tensors[row];
@@ -175,6 +176,7 @@ std::vector<CheckpointTensor> PrecisionState::tensors(bool owner) const {
     list.push_back(table(kAmax + tensor.name, history_at(row), tensor.spec.history, owner));
     list.push_back(table(kScale + tensor.name, scale_at(row), 1, owner));
   }
+  if (plan().needs_calibration()) list.push_back(table(kCalibrations, &calibrations_, 1, owner));
   return list;
 }
 
@@ -186,9 +188,11 @@ std::vector<std::string> PrecisionState::load(const World& world, const std::str
   const bool owner = world.rank() == 0;
   std::vector<Stored> found;
   std::int64_t in_file = 0;
+  bool counted = false;
   together(world, [&] {
     const CheckpointFile file(path);
     for (const StoredTensor& tensor : file.tensors()) in_file += tensor.path.starts_with(kAmax);
+    counted = same_rule && plan().needs_calibration() && file.find(kCalibrations) != nullptr;
     for (int row = 0; row < int(plan().tensors.size()); ++row) {
       const QuantizedTensor& tensor = plan().tensors[row];
       const StoredTensor* history = file.find(kAmax + tensor.name);
@@ -203,6 +207,7 @@ std::vector<std::string> PrecisionState::load(const World& world, const std::str
     wanted.push_back(table(kAmax + name, stored.history.data(), std::int64_t(stored.history.size()), owner));
     wanted.push_back(table(kScale + name, stored.scale.data(), 1, owner));
   }
+  if (counted) wanted.push_back(table(kCalibrations, &calibrations_, 1, owner));
   load_checkpoint(world.comm(), path, wanted);
   for (const Stored& stored : found) {
     const std::size_t steps = std::min(stored.history.size(), history(stored.row).size());

@@ -41,12 +41,15 @@ class PrecisionState {
   /// A recipe with an update rule of its own sets the scales from the histories, after each step.
   void apply(const Recipe& recipe, std::int64_t step);
 
+  /// Calibrations in a row that left tensors unknown; a part of the state, so that a resumed run goes on alike.
+  int calibrations_in_a_row() const { return int(calibrations_); }
+  void set_calibrations_in_a_row(int count) { calibrations_ = float(count); }
   /// All scales and histories, to be put back.
   std::vector<float> copy() const;
   void restore(const std::vector<float>& copied);
 
-  /// `/precision/amax/<tensor>` and `/precision/scale/<tensor>`. \param owner the one rank that stores them
-  std::vector<CheckpointTensor> tensors(bool owner) const;
+  /// `/precision/amax/<tensor>`, `/precision/scale/<tensor>` and `/precision/calibrations`. \param owner the one rank that stores them
+  std::vector<CheckpointTensor> tensors(bool owner);
   /// Takes from a checkpoint what fits. Collective. \param same_rule the scales too, else they are made anew from the
   /// histories \return lines for the user on what is new or left aside
   std::vector<std::string> load(const World& world, const std::string& path, bool same_rule);
@@ -59,6 +62,7 @@ class PrecisionState {
   const RankPrograms& programs_;
   const Executor& training_;
   View scale_, history_;
+  float calibrations_ = 0;  // as it lies in checkpoints
 };
 
 }  // namespace octachoron

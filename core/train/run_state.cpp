@@ -67,6 +67,13 @@ std::vector<std::string> parameter_differences(const std::string& stored, const 
   return lines;
 }
 
+bool same_scaling(const std::string& stored, const Parameters& now) {
+  for (const std::string& difference : parameter_differences(stored, now))
+    for (const char* key : {"backend.precision", "precision.format", "precision.margin", "precision.amax_", "plugin."})
+      if (difference.starts_with(key)) return false;
+  return true;
+}
+
 StartingPoint find_starting_point(const Parameters& parameters, const World& world, std::int64_t below_step) {
   StartingPoint start;
   start.path = parameters.run.resume;
@@ -91,11 +98,9 @@ StartingPoint find_starting_point(const Parameters& parameters, const World& wor
   });
   start.state = {header.step, header.samples, header.skipped};
   start.lines.push_back(text("resumes '", start.path, "' after step ", header.step));
-  for (const std::string& difference : parameter_differences(header.parameters, parameters)) {
+  for (const std::string& difference : parameter_differences(header.parameters, parameters))
     start.lines.push_back("changed since: " + difference);
-    for (const char* key : {"backend.precision", "precision.", "plugin."})
-      if (difference.starts_with(key)) start.same_recipe = false;
-  }
+  start.same_recipe = same_scaling(header.parameters, parameters);
   return start;
 }
 

@@ -41,6 +41,9 @@ StartingPoint find_starting_point(const Parameters& parameters, const World& wor
 StartingPoint load_starting_point(StartingPoint start, const Parameters& parameters, const World& world,
                                   TrainingSession& session);
 
+/// Whether scales that come with a checkpoint of those parameters are what the recipe of `now` would have made.
+bool same_scaling(const std::string& stored, const Parameters& now);
+
 /// Lines "key: old -> new" of what differs between the parameters of a checkpoint and those of this run.
 std::vector<std::string> parameter_differences(const std::string& stored, const Parameters& now);
 

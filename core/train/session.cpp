@@ -178,9 +178,10 @@ StepResult TrainingSession::step_with(const RankBatch& batch, double learning_ra
 // history with the first step that sees it.
 int TrainingSession::calibrate_if_due(const RankBatch& batch) {
   if (!calibration_) return 0;
-  if (precision_->unknown().empty()) return calibrations_in_a_row_ = 0;
-  if (calibrations_in_a_row_ >= kMostCalibrations) return 0;
-  ++calibrations_in_a_row_;
+  const int in_a_row = precision_->unknown().empty() ? 0 : precision_->calibrations_in_a_row();
+  precision_->set_calibrations_in_a_row(in_a_row);
+  if (in_a_row >= kMostCalibrations || precision_->unknown().empty()) return 0;
+  precision_->set_calibrations_in_a_row(in_a_row + 1);
   calibrate(batch);
   return 1;
 }
@@ -236,7 +237,7 @@ StepResult TrainingSession::step_inspected(const RankBatch& batch, double learni
 }
 
 std::vector<std::string> TrainingSession::given_up() const {
-  return calibrations_in_a_row_ < kMostCalibrations ? std::vector<std::string>{} : precision_->unknown();
+  return precision_->calibrations_in_a_row() < kMostCalibrations ? std::vector<std::string>{} : precision_->unknown();
 }
 
 std::string TrainingSession::first_nonfinite(const Issue& issue) const {

@@ -110,7 +110,6 @@ class TrainingSession {
   Arena arena_;
   std::unique_ptr<Executor> training_, validation_, calibration_;
   std::unique_ptr<PrecisionState> precision_;
-  int calibrations_in_a_row_ = 0;
   std::vector<float> scales_before_;  ///< of the last step
 };
 

@@ -65,6 +65,7 @@ TEST(Fp8Alignment, WhatIsProposedIsLegal) {
            {{"model.ffn=72", "grid.tp=2"}, "model.ffn", "64 or 96"},
            {{"model.ffn=72", "model.family=llama", "grid.tp=4"}, "model.ffn", "64"},
            {{"model.hidden=72", "model.heads=4", "model.head_dim=16"}, "model.hidden", "64 or 80"},
+           {{"model.hidden=72", "model.heads=4", "grid.tp=2"}, "model.hidden", "64 or 96"},
            {{"model.head_dim=10"}, "model.head_dim", "8 or 12"},
            {{"model.head_dim=8", "grid.tp=4"}, "model.head_dim", "16"},
            {{"model.sequence=40", "grid.tp=4"}, "model.sequence", "64"}}) {

@@ -1,27 +1,39 @@
 #include "plugins/device/cpu/scaled_gemm.h"
 
+#include "core/plugin/dtype.h"
 #include "plugins/device/cpu/check.h"
+#include "plugins/device/cpu/gemm.h"
 #include "plugins/device/cpu/kernels/layout.h"
 
 namespace octachoron::cpu {
 namespace {
 
-oct_matrix dense(const oct_matrix& m) {
-  return {OCT_F32, 0, m.rows, m.columns, m.columns};
+oct_matrix dense(const oct_matrix& m, oct_dtype type) {
+  return {type, 0, m.rows, m.columns, m.columns};
 }
 std::int64_t bytes(const oct_matrix& m) {
-  return round_up(m.rows * m.columns * 4, 256);
+  return round_up(m.rows * m.columns * size_of(DType(m.dtype)), 256);
+}
+
+// Values of 8 bits are exact in BF16 too: taken where the processor multiplies that.
+oct_operation plain_product(const oct_operation& operation) {
+  oct_operation product{};
+  product.struct_size = sizeof product;
+  product.op = OCT_GEMM;
+  product.operands = operation.operands;
+  product.operand[5] = dense(operation.operand[5], OCT_F32);
+  product.i[0] = operation.i[0];
+  product.i[1] = operation.i[1];
+  for (const oct_dtype type : {OCT_BF16, OCT_F32}) {
+    for (const int k : {0, 1}) product.operand[k] = dense(operation.operand[k], type);
+    if (uses_onednn(product, onednn_isa())) break;
+  }
+  return product;
 }
 
 }  // namespace
 
-ScaledGemmPlan::ScaledGemmPlan(const oct_operation& operation, int threads) : product{} {
-  product.struct_size = sizeof product;
-  product.op = OCT_GEMM;
-  product.operands = operation.operands;
-  for (const int k : {0, 1, 5}) product.operand[k] = dense(operation.operand[k]);
-  product.i[0] = operation.i[0];
-  product.i[1] = operation.i[1];
+ScaledGemmPlan::ScaledGemmPlan(const oct_operation& operation, int threads) : product(plain_product(operation)) {
   a_offset = 0;
   b_offset = a_offset + bytes(product.operand[0]);
   product_offset = b_offset + bytes(product.operand[1]);

@@ -8,7 +8,7 @@
 
 namespace octachoron::cpu {
 
-/// The product in FP32 and where its operands, its result and its own workspace lie in the workspace.
+/// The product in BF16 or FP32 and where its operands, its result and its own workspace lie in the workspace.
 struct ScaledGemmPlan {
   ScaledGemmPlan(const oct_operation& operation, int threads);
 
