@@ -43,9 +43,8 @@ bool uses_onednn(const oct_operation& operation, const std::string& isa) {
   const GemmShape s = gemm_shape(operation);
   if (operation.op != OCT_GEMM || s.m <= 0 || s.n <= 0 || s.k <= 0) return false;
   const std::int32_t from = operation.operand[0].dtype, to = operation.operand[5].dtype;
-  if (from == OCT_BF16)
-    return (to == OCT_F32 || to == OCT_BF16) && has(isa, {"core_bf16", "core_fp16", "amx", "avx10"});
-  return from == OCT_F32 && to == OCT_F32 && has(isa, {"avx512", "avx10"});
+  if (from != OCT_BF16) return false;
+  return (to == OCT_F32 || to == OCT_BF16) && has(isa, {"core_bf16", "core_fp16", "amx", "avx10"});
 }
 
 GemmPlan::GemmPlan(const oct_operation& op, int threads) : shape(gemm_shape(op)) {

@@ -11,7 +11,8 @@
 namespace octachoron::cpu {
 
 /// Whether oneDNN computes a checked product, or the own kernel. BF16 operands want a processor that
-/// multiplies them (AVX512_BF16, AMX) and FP32 ones want AVX512; on AVX2 the own kernel is as fast. What
+/// multiplies them (AVX512_BF16, AMX); for FP32 ones, cut into blocks of one thread each, the own kernel is as fast on
+/// AVX2 and faster on AVX512 (core/docs/performance-cpu.md). What
 /// oneDNN has no primitive for, and empty products, are left to the own kernel, which widens any type as it
 /// packs. \param isa what oneDNN may use, see onednn_isa()
 bool uses_onednn(const oct_operation& operation, const std::string& isa);
