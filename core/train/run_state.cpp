@@ -115,6 +115,7 @@ StartingPoint load_starting_point(StartingPoint start, const Parameters& paramet
       if (parameters.run.resume != "auto") throw;
       StartingPoint older = find_starting_point(parameters, world, start.state.step);
       start.notes.push_back(error.what());
+      older.damaged = start.damaged + 1;
       older.notes.insert(older.notes.begin(), start.notes.begin(), start.notes.end());
       start = std::move(older);
     }

@@ -316,9 +316,10 @@ class Run {
     const Clock::time_point begin = Clock::now();
     try {
       std::string warnings;
+      const std::int64_t keep = parameters_.checkpoint.keep;
       const std::string path =
           save_checkpoint(world_.comm(), parameters_.checkpoint.directory, header_of(state_, parameters_),
-                          session_->state(), parameters_.checkpoint.keep, &warnings);
+                          session_->state(), keep > 0 ? keep + start_.damaged : 0, &warnings);
       policy_.note_save(world_.maximum(since(begin)));
       std::istringstream lines(warnings);
       for (std::string line; std::getline(lines, line);) warn(line);

@@ -99,6 +99,12 @@ class Damage(FaultTest):
                 self.assert_sound(bad)  # written anew
                 self.assertEqual([line["step"] for line in self.metrics()], [1, 2, 3, 4, 5, 6])
 
+    def test_damaged_ones_are_not_among_those_kept(self):
+        good, bad = self.make()
+        flip(bad)
+        self.train(run__steps=9, checkpoint__every=0, checkpoint__keep=2)  # resumes the good one
+        self.assertTrue(good.exists() and self.checkpoint(9).exists())
+
     def test_all_damaged(self):
         good, bad = self.make()
         flip(good)
