@@ -39,7 +39,7 @@ class CommandLine(FaultTest):
         for words in (["compare", "x.ini"], ["report", "x"], ["train"]):
             result = self.run_program(*words)
             self.assert_refused(result, USAGE)
-        self.assertIn("not available in this version", self.run_program("scan", "x.ini").err)
+        self.assertIn("not available in this version", self.run_program("report", "x").err)
 
     def test_output_that_cannot_be_written(self):
         with open("/dev/full", "w", encoding="ascii") as full:
