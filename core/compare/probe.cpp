@@ -110,8 +110,14 @@ StepProbe::StepProbe(TrainingSession& session, const Parameters& parameters)
 
 float StepProbe::scalar(const View& view, const Call& call) const {
   float value = 0;
-  std::memcpy(&value, session_.training().address(view, call), sizeof value);
+  std::vector<std::byte> storage;
+  std::memcpy(&value, session_.training().look(view.column_range(0, 1).row_range(0, 1), call, storage), sizeof value);
   return value;
+}
+
+std::vector<double> StepProbe::values(const View& view, const Call& call) const {
+  std::vector<std::byte> storage;
+  return read_values(session_.training().look(view, call, storage), view);
 }
 
 // Scales and histories are as the step finds them, a calibration before it included.
@@ -140,7 +146,7 @@ void StepProbe::look_at_norm(const Operation& operation, const Call& call) {
   for (const Stream& seen : stream_)
     if (seen.name == point) return;  // computed again for the backward pass
   const View& x = operation.operands[0].view;
-  stream_.push_back({point, read_values(session_.training().address(x, call), x)});
+  stream_.push_back({point, values(x, call)});
 }
 
 void StepProbe::look_at_cast(const Operation& operation, const Call& call) {
@@ -153,12 +159,12 @@ void StepProbe::look_at_cast(const Operation& operation, const Call& call) {
   if (tensor.has_history() && scale != row.scale) row.cast_scale = scale;
   if (tensor.is_weight) return;  // a window of the masters: the weight is looked at where it is read
   const View &x = operation.operands[0].view, &q = operation.operands[2].view;
-  const std::vector<double> handed = read_values(session_.training().address(x, call), x);
+  const std::vector<double> handed = values(x, call);
   for (const double value : handed)
     row.handed = std::max(row.handed, std::bit_cast<std::uint32_t>(std::fabs(float(value))));
   if (row.cast_seen || call.micro_batch != 0) return;
   row.cast_seen = true;
-  const std::vector<double> cast = read_values(session_.training().address(q, call), q);
+  const std::vector<double> cast = values(q, call);
   row.looked_at = std::int64_t(handed.size());
   for (std::size_t i = 0; i < handed.size(); ++i) {
     row.wrong += cast[i] != cast_of(handed[i], q.dtype, row.scale);
@@ -193,7 +199,7 @@ void StepProbe::look_at_weight(const ModuleQuantization& module, const std::stri
   const int tensor = session_.programs().set.find(key);
   if (tensor < 0 || weights_.count(key)) return;
   weights_[key] = {module.module, tensor, view.dtype,
-                   read_values(session_.training().address(view, call), view)};
+                   values(view, call)};
 }
 
 }  // namespace octachoron

@@ -63,6 +63,7 @@ class StepProbe {
                       const Call& call);
   void look_at_scale(const View& scale, int row, int pass, const Call& call);
   float scalar(const View& view, const Call& call) const;
+  std::vector<double> values(const View& view, const Call& call) const;
   std::vector<Row> combined_rows(const World& world) const;
   std::vector<bool> rows_alike(const World& world) const;
   CastObservation observation(int row, const Row& seen, bool own_rule) const;

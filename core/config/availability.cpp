@@ -20,23 +20,7 @@ const std::vector<Availability>& availability_table() {
   return table;
 }
 
-namespace {
-
-// Plugins that later versions ship. One of the same name in the user's own folder is the user's business.
-void refuse_later_plugins(const BackendParameters& backend) {
-  if (!backend.plugin_path.empty()) return;
-  const auto refuse = [](const char* key, const std::string& name, const char* instead) {
-    fail(ExitStatus::usage, key, " = ", name, " is not available in this version (a later one brings it); use ", instead,
-         ", or set backend.plugin_path to the folder of your own");
-  };
-  if (backend.device == "cuda") refuse("backend.device", backend.device, "cpu");
-  if (backend.comm == "nccl") refuse("backend.comm", backend.comm, "mpi");
-}
-
-}  // namespace
-
 void refuse_unavailable(const Parameters& parameters) {
-  refuse_later_plugins(parameters.backend);
   for (const ParameterInfo& info : parameter_table())
     for (const Availability& row : availability_table()) {
       if (row.key != info.key) continue;

@@ -89,9 +89,6 @@ Backend::Backend(const Parameters& parameters, const World& world)
   const PluginLibrary comm = load(OCT_COMM, backend.comm);
   const oct_device_options options{sizeof(oct_device_options), threads_, 0, nullptr};
   device_ = make_together(host_, [&] { return std::make_unique<Device>(device, host_, options); });
-  if (!device_->properties().is_host)
-    fail(ExitStatus::usage, "device '", device_->name(),
-         "' has memory of its own, and training on such devices is not available in this version; use device cpu");
   recipe_ = make_together(host_, [&] { return std::make_unique<Recipe>(recipe, host_, recipe_options(parameters)); });
   communicator_ = make_together(
       host_, [&] { return std::make_unique<Communicator>(comm, host_, world_.fortran_handle(), *device_); });

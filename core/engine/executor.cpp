@@ -15,10 +15,6 @@ namespace octachoron {
 
 namespace {
 
-constexpr std::int64_t kGuardBytes = 4096;
-constexpr unsigned char kGuard = 0xA5;
-constexpr unsigned char kPoison = 0xFF;  // NaN in F32, F64, BF16, E4M3 and E5M2
-
 std::uint64_t label_of(const Operation& operation, const Call& call) {
   return hash64(operation.label) + std::uint64_t(call.micro_batch);
 }
@@ -43,31 +39,6 @@ void sleep_us(void* microseconds) {
 }
 
 }  // namespace
-
-Arena::Arena(Device& device, std::int64_t bytes, std::int64_t host_bytes)
-    : is_host_(device.properties().is_host != 0),
-      bytes_(bytes),
-      host_bytes_(host_bytes),
-      device_(device, OCT_MEMORY_DEVICE, std::size_t(bytes + kGuardBytes)),
-      host_(device, OCT_MEMORY_PINNED, std::size_t(host_bytes + kGuardBytes)) {
-  std::memset(host_at(0), 0, std::size_t(host_bytes));
-  std::memset(host_at(host_bytes), kGuard, kGuardBytes);
-  if (is_host_) std::memset(device_at(bytes), kGuard, kGuardBytes);
-}
-
-void Arena::poison(std::int64_t begin) {
-  ensure(is_host_, "only a host device can be poisoned");
-  std::memset(device_at(begin), kPoison, std::size_t(bytes_ - begin));
-}
-
-bool Arena::guard_intact() const {
-  const auto intact = [](const std::byte* guard) {
-    for (std::int64_t i = 0; i < kGuardBytes; ++i)
-      if (guard[i] != std::byte{kGuard}) return false;
-    return true;
-  };
-  return (!is_host_ || intact(device_.data() + bytes_)) && intact(host_.data() + host_bytes_);
-}
 
 // Lanes announce their end here, so that the host can wait with a time limit.
 struct Executor::Completion {
@@ -139,9 +110,9 @@ void Executor::bind(std::size_t i) {
   bound.lane = context_.lanes.get(program_.lanes[operation.lane]);
   for (std::size_t k = 0; k < operation.operands.size(); ++k)
     if (const View& view = operation.operands[k].view; !view.absent())
-      bound.pointers[k] = address(view, call);
+      bound.pointers[k] = place(view, instance_of(view, call));
   if (!operation.workspace.absent())
-    bound.pointers[operation.operands.size()] = address(operation.workspace, call);
+    bound.pointers[operation.operands.size()] = place(operation.workspace, instance_of(operation.workspace, call));
   if (is_communication(operation.op)) {
     const AxisSet axes = operation.peers.axes;
     bound.message = message_of(operation, call, context_.groups.id(operation.peers),
@@ -184,15 +155,56 @@ void Executor::chain_communication() {
   }
 }
 
-std::byte* Executor::address(const View& view, const Call& call) const {
-  return address(view, program_.instance(view.buffer, call) - view.buffer * program_.instances_per_buffer());
+int Executor::instance_of(const View& view, const Call& call) const {
+  return program_.instance(view.buffer, call) - view.buffer * program_.instances_per_buffer();
 }
 
-std::byte* Executor::address(const View& view, int instance) const {
+std::byte* Executor::place(const View& view, int instance) const {
   const std::int64_t begin = plan_.placement[view.buffer * program_.instances_per_buffer() + instance];
   ensure(begin >= 0, "buffer '", program_.buffers[view.buffer].name, "' has no place");
   const bool host = program_.buffers[view.buffer].memory == MemoryClass::host;
   return (host ? context_.arena.host_at(begin) : context_.arena.device_at(begin)) + view.offset;
+}
+
+bool Executor::is_host_readable(const View& view) const {
+  return context_.arena.is_host() || program_.buffers[view.buffer].memory == MemoryClass::host;
+}
+
+std::byte* Executor::address(const View& view, const Call& call) const {
+  return address(view, instance_of(view, call));
+}
+
+std::byte* Executor::address(const View& view, int instance) const {
+  ensure(is_host_readable(view), "the host cannot read buffer '", program_.buffers[view.buffer].name, "' in place");
+  return place(view, instance);
+}
+
+void Executor::read(const View& view, int instance, void* to) const {
+  if (view.elements() == 0) return;
+  const std::byte* from = place(view, instance);
+  const auto bytes = view.box().end() - view.offset;
+  if (is_host_readable(view))
+    std::memcpy(to, from, std::size_t(bytes));
+  else
+    context_.arena.read(from, bytes, to);
+}
+
+void Executor::write(const View& view, int instance, const void* from) const {
+  if (view.elements() == 0) return;
+  std::byte* to = place(view, instance);
+  const auto bytes = view.box().end() - view.offset;
+  if (is_host_readable(view))
+    std::memcpy(to, from, std::size_t(bytes));
+  else
+    context_.arena.write(from, bytes, to);
+}
+
+const std::byte* Executor::look(const View& view, const Call& call, std::vector<std::byte>& storage) const {
+  const int instance = instance_of(view, call);
+  if (is_host_readable(view)) return place(view, instance);
+  storage.resize(std::size_t(view.box().end() - view.offset));
+  read(view, instance, storage.data());
+  return storage.data();
 }
 
 std::optional<View> Executor::find(const std::string& buffer) const {

@@ -8,34 +8,13 @@
 #include <span>
 #include <vector>
 
+#include "core/engine/arena.h"
 #include "core/engine/groups.h"
 #include "core/plugin/comm.h"
 #include "core/plugin/device.h"
 #include "core/program/memory.h"
 
 namespace octachoron {
-
-/// Memory shared by the programs of a run.
-class Arena {
- public:
-  /// \param bytes, host_bytes the largest of the plans. Guard bytes stand behind both.
-  Arena(Device& device, std::int64_t bytes, std::int64_t host_bytes);
-
-  std::byte* device_at(std::int64_t offset) { return device_.data() + offset; }
-  std::byte* host_at(std::int64_t offset) { return host_.data() + offset; }
-  std::int64_t bytes() const { return bytes_; }
-  std::int64_t host_bytes() const { return host_bytes_; }
-  /// Sets [begin, bytes) of the arena to a signalling pattern (NaN in every float type). For tests. Host
-  /// devices only.
-  void poison(std::int64_t begin);
-  /// Whether the guard bytes behind the arena are as they were made. Host devices only.
-  bool guard_intact() const;
-
- private:
-  bool is_host_;
-  std::int64_t bytes_, host_bytes_;
-  DeviceMemory device_, host_;
-};
 
 /// The lanes of all programs of a run, by name.
 class LaneSet {
@@ -85,9 +64,17 @@ class Executor {
   /// Operation by operation; `inspect` is called after each. The slow way: --check and tests.
   void run_stepwise(const std::function<void(const Issue&)>& inspect);
 
-  /// Where a view lies for a call, or for the first instance of its buffer.
+  /// Whether the host may use addresses of the view's buffer.
+  bool is_host_readable(const View& view) const;
+  /// Where a view lies for a call, or for the first instance of its buffer. \pre is_host_readable
   std::byte* address(const View& view, const Call& call) const;
   std::byte* address(const View& view, int instance = 0) const;
+  /// Copies the bytes from the first element of a view to its last, pitch and all. Wherever the buffer lies, while no
+  /// lane runs.
+  void read(const View& view, int instance, void* to) const;
+  void write(const View& view, int instance, const void* from) const;
+  /// The same bytes as the host may read them: in place, or copied to `storage`.
+  const std::byte* look(const View& view, const Call& call, std::vector<std::byte>& storage) const;
   /// The whole buffer of that name; nothing if the program has none.
   std::optional<View> find(const std::string& buffer) const;
 
@@ -117,6 +104,8 @@ class Executor {
   void bind_waits();
   void chain_communication();
   int event_of(int issue);
+  int instance_of(const View& view, const Call& call) const;
+  std::byte* place(const View& view, int instance) const;
   void wait_for_producers(std::size_t issue);
   void launch(std::size_t issue);
   void enqueue_host(oct_lane* lane, void (*function)(void*), void* argument);

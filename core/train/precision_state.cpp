@@ -46,7 +46,7 @@ PrecisionRecord total(const std::vector<PrecisionRecord>& records) {
 }
 
 PrecisionState::PrecisionState(const RankPrograms& programs, const Executor& training)
-    : programs_(programs), training_(training) {
+    : programs_(programs), training_(training), tables_(training) {
   if (empty()) return;
   const StepProgram& program = training.program();
   const auto table = [&](const char* name) {  // operations see rows of it only
@@ -58,14 +58,8 @@ PrecisionState::PrecisionState(const RankPrograms& programs, const Executor& tra
   };
   scale_ = table(PrecisionBuffers::scale);
   history_ = table(PrecisionBuffers::history);
-}
-
-float* PrecisionState::scale_at(int row) const {
-  return reinterpret_cast<float*>(training_.address(scale_.row_range(row, 1)));
-}
-
-float* PrecisionState::history_at(int row) const {
-  return reinterpret_cast<float*>(training_.address(history_.row_range(row, 1)));
+  scales_ = reinterpret_cast<float*>(tables_.at(scale_));
+  histories_ = reinterpret_cast<float*>(tables_.at(history_));
 }
 
 std::span<const float> PrecisionState::history(int row) const {
@@ -79,6 +73,7 @@ void PrecisionState::reset() {
     std::fill_n(history_at(row), history_.columns, 0.0f);
   }
   calibrations_ = 0;
+  tables_.push();
 }
 
 void PrecisionState::make_scale(int row) {
@@ -92,7 +87,7 @@ void PrecisionState::make_scale(int row) {
   if (positive(amax)) *scale_at(row) = scale_of(amax, format_maximum(DType(spec.format)), spec.margin);
 }
 
-void PrecisionState::note_weights(const World& world, const ProcessGrid& grid) {
+void PrecisionState::note_weights(const World& world, const ProcessGrid& grid, HostCopies& masters) {
   if (empty()) return;
   const ParameterSet& set = programs_.set;
   std::vector<std::uint32_t> mine(plan().tensors.size(), 0), all(mine.size() * std::size_t(world.size()));
@@ -100,7 +95,7 @@ void PrecisionState::note_weights(const World& world, const ProcessGrid& grid) {
     const int row = set.tensors[range.tensor].row;
     if (row < 0) continue;
     const View view = training_.find(ParameterBuffers::master_name(range.bucket)).value();
-    const std::byte* data = training_.address(view) + range.shard_offset * size_of(view.dtype);
+    const std::byte* data = masters.at(view) + range.shard_offset * size_of(view.dtype);
     const std::int64_t count = range.flat_end - range.flat_begin;
     mine[row] = std::max(mine[row], view.dtype == OCT_F64
                                         ? largest_bits(reinterpret_cast<const double*>(data), count)
@@ -116,6 +111,7 @@ void PrecisionState::note_weights(const World& world, const ProcessGrid& grid) {
     if (std::isfinite(amax)) *history_at(int(row)) = amax;
     make_scale(int(row));
   }
+  tables_.push();
 }
 
 std::vector<std::string> PrecisionState::unknown() const {
@@ -152,6 +148,7 @@ void PrecisionState::apply(const Recipe& recipe, std::int64_t step) {
     if (!tensor.has_history()) continue;
     *scale_at(row) = recipe.update(step, history(row), format_maximum(tensor.format()), *scale_at(row));
   }
+  tables_.push();
 }
 
 std::vector<float> PrecisionState::copy() const {
@@ -166,6 +163,7 @@ void PrecisionState::restore(const std::vector<float>& copied) {
   if (empty()) return;
   std::copy_n(copied.begin(), scale_.elements(), scale_at(0));
   std::copy_n(copied.begin() + scale_.elements(), history_.elements(), history_at(0));
+  tables_.push();
 }
 
 std::vector<CheckpointTensor> PrecisionState::tensors(bool owner) {
@@ -215,6 +213,7 @@ std::vector<std::string> PrecisionState::load(const World& world, const std::str
     *scale_at(stored.row) = stored.scale[0];
     if (!same_rule) make_scale(stored.row);
   }
+  tables_.push();
   std::vector<std::string> lines;
   std::int64_t wanted_rows = 0;
   for (const QuantizedTensor& tensor : plan().tensors) wanted_rows += tensor.has_history();

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/checkpoint/checkpoint.h"
-#include "core/engine/executor.h"
+#include "core/engine/host_copies.h"
 #include "core/parallel/world.h"
 #include "core/schedule/rank_programs.h"
 
@@ -24,13 +24,16 @@ class PrecisionState {
  public:
   /// \param programs, training must outlive it
   PrecisionState(const RankPrograms& programs, const Executor& training);
+  /// Takes scales and histories from the device: to be called after each program that may change them.
+  void pull() { tables_.pull(); }
 
   const QuantizationPlan& plan() const { return programs_.quantization; }
   bool empty() const { return plan().empty(); }
   /// Histories know nothing, scales are 1.
   void reset();
   /// Histories of weights that know nothing begin with the amax of the masters. Collective.
-  void note_weights(const World& world, const ProcessGrid& grid);
+  /// \param masters the masters as the host sees them
+  void note_weights(const World& world, const ProcessGrid& grid, HostCopies& masters);
 
   /// Tensors other than weights whose history has no positive entry yet: their next step needs a calibration.
   std::vector<std::string> unknown() const;
@@ -55,13 +58,15 @@ class PrecisionState {
   std::vector<std::string> load(const World& world, const std::string& path, bool same_rule);
 
  private:
-  float* scale_at(int row) const;
-  float* history_at(int row) const;
+  float* scale_at(int row) const { return scales_ + row * scale_.columns; }
+  float* history_at(int row) const { return histories_ + row * history_.columns; }
   void make_scale(int row);
 
   const RankPrograms& programs_;
   const Executor& training_;
   View scale_, history_;
+  HostCopies tables_;
+  float *scales_ = nullptr, *histories_ = nullptr;  // in the tables
   float calibrations_ = 0;  // as it lies in checkpoints
 };
 

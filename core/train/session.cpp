@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <thread>
 
 #include "core/base/error.h"
 #include "core/checkpoint/load.h"
@@ -16,16 +17,25 @@ namespace octachoron {
 namespace {
 
 constexpr int kMostCalibrations = 3;  // in a row (contract 1.5)
+constexpr std::int64_t kElementsWorthAThread = 1 << 18;
 
+// Each element has its own random numbers, so any cut over threads gives the same bits.
 template <class T>
-void initialise_range(const ParameterTensor& tensor, std::uint64_t seed, const ShardRange& range, T* data) {
+void initialise_range(const ParameterTensor& tensor, std::uint64_t seed, const ShardRange& range, int threads, T* data) {
   const std::int64_t count = range.flat_end - range.flat_begin;
   if (tensor.initial != Initial::normal) {
     std::fill_n(data, count, tensor.initial == Initial::one ? T(1) : T(0));
     return;
   }
-  fill_normal(seed, hash64(tensor.logical.name), tensor.deviation, tensor.logical.layout, range.flat_begin,
-              range.flat_end, data);
+  const std::int64_t parts = std::clamp<std::int64_t>(count / kElementsWorthAThread, 1, threads);
+  const auto fill = [&](std::int64_t part) {
+    const std::int64_t begin = count * part / parts, end = count * (part + 1) / parts;
+    fill_normal(seed, hash64(tensor.logical.name), tensor.deviation, tensor.logical.layout, range.flat_begin + begin,
+                range.flat_begin + end, data + begin);
+  };
+  std::vector<std::jthread> others;
+  for (std::int64_t part = 1; part < parts; ++part) others.emplace_back(fill, part);
+  fill(0);
 }
 
 template <class T, class Finite>
@@ -75,13 +85,12 @@ TrainingSession::TrainingSession(const Parameters& parameters, const World& worl
       rank_(world.rank()),
       device_(backend.device()),
       recipe_(backend.recipe()),
+      threads_(backend.threads()),
       programs_(std::move(programs)),
       groups_(backend.communicator(), grid_, world.rank()),
       lanes_(backend.device()),
       libraries_bytes_(resident_bytes()),
       arena_(backend.device(), programs_.arena_bytes(), programs_.host_bytes()) {
-  ensure(device_.properties().is_host,
-         "state on devices with memory of their own is not available in this version");
   const ExecutionContext context{device_, backend.communicator(), groups_, lanes_, arena_, grid_, rank_};
   const auto bind = [&](const PlannedProgram& planned) {
     return std::make_unique<Executor>(planned.program, planned.plan, context);
@@ -90,37 +99,58 @@ TrainingSession::TrainingSession(const Parameters& parameters, const World& worl
   validation_ = bind(programs_.validation);
   if (programs_.calibration) calibration_ = bind(*programs_.calibration);
   precision_ = std::make_unique<PrecisionState>(programs_, *training_);
+  copies_ = std::make_unique<HostCopies>(*training_);
 }
 
+// A bucket at a time: what the host holds beside the device stays small.
 void TrainingSession::initialise() {
-  const ParameterSet& set = programs_.set;
-  for (int b = 0; b < int(set.buckets.size()); ++b)  // padding too is zero for ever
+  for (int b = 0; b < int(programs_.set.buckets.size()); ++b)  // padding too is zero for ever
     for (const std::string& name : {ParameterBuffers::master_name(b), ParameterBuffers::exp_avg_name(b),
                                     ParameterBuffers::exp_avg_sq_name(b)}) {
       const View view = training_->find(name).value();
-      std::memset(training_->address(view), 0, std::size_t(view.bytes()));
+      HostCopies copies(*training_);
+      std::byte* data = copies.at(view);
+      std::memset(data, 0, std::size_t(view.bytes()));
+      if (name == ParameterBuffers::master_name(b)) initialise_masters(b, data);
+      copies.push();
     }
-  for (const ShardRange& range : shard_ranges(set, grid_.place_in_group(rank_, Axis::dp | Axis::cp))) {
-    const View view = training_->find(ParameterBuffers::master_name(range.bucket)).value();
-    std::byte* data = training_->address(view) + range.shard_offset * size_of(view.dtype);
-    const ParameterTensor& tensor = set.tensors[range.tensor];
-    if (view.dtype == OCT_F64)
-      initialise_range(tensor, parameters_.run.seed, range, reinterpret_cast<double*>(data));
-    else
-      initialise_range(tensor, parameters_.run.seed, range, reinterpret_cast<float*>(data));
-  }
   precision_->reset();
-  precision_->note_weights(world_, grid_);
+  note_weights();
+}
+
+void TrainingSession::initialise_masters(int bucket, std::byte* data) {
+  const ParameterSet& set = programs_.set;
+  const DType type = training_->find(ParameterBuffers::master_name(bucket)).value().dtype;
+  for (const ShardRange& range : shard_ranges(set, grid_.place_in_group(rank_, Axis::dp | Axis::cp))) {
+    if (range.bucket != bucket) continue;
+    std::byte* begin = data + range.shard_offset * size_of(type);
+    const ParameterTensor& tensor = set.tensors[range.tensor];
+    if (type == OCT_F64)
+      initialise_range(tensor, parameters_.run.seed, range, threads_, reinterpret_cast<double*>(begin));
+    else
+      initialise_range(tensor, parameters_.run.seed, range, threads_, reinterpret_cast<float*>(begin));
+  }
+}
+
+void TrainingSession::note_weights() {
+  if (precision_->empty()) return;
+  HostCopies masters(*training_);
+  for (int b = 0; b < int(programs_.set.buckets.size()); ++b)
+    masters.at(training_->find(ParameterBuffers::master_name(b)).value());
+  masters.pull();
+  precision_->note_weights(world_, grid_, masters);
 }
 
 std::vector<std::string> TrainingSession::load(const std::string& path, bool same_rule, Moments moments) {
-  std::vector<CheckpointTensor> tensors = parameter_state();
-  if (moments == Moments::leave)
-    std::erase_if(tensors, [](const CheckpointTensor& tensor) { return tensor.path.starts_with("/optimizer/"); });
+  copies_->clear();
+  const std::vector<CheckpointTensor> tensors = parameter_state(moments);
+  copies_->pull();  // padding is in no checkpoint
   load_checkpoint(world_.comm(), path, tensors);
+  copies_->push();
+  copies_->clear();
   precision_->reset();
   std::vector<std::string> lines = precision_->load(world_, path, same_rule);
-  precision_->note_weights(world_, grid_);
+  note_weights();
   return lines;
 }
 
@@ -168,6 +198,7 @@ StepResult TrainingSession::step_with(const RankBatch& batch, double learning_ra
   scales_before_ = precision_->copy();
   load_inputs(*training_, batch, learning_rate, step);
   run();
+  precision_->pull();
   precision_->apply(recipe_, step);
   StepResult result = read_result(*training_);
   result.calibrations = calibrations;
@@ -189,6 +220,7 @@ int TrainingSession::calibrate_if_due(const RankBatch& batch) {
 void TrainingSession::calibrate(const RankBatch& batch) {
   load_inputs(*calibration_, batch, 0, 0);
   calibration_->run();
+  precision_->pull();
   precision_->apply(recipe_, 0);
 }
 
@@ -226,6 +258,7 @@ Origin TrainingSession::run_checked(const RankBatch& batch, double learning_rate
     if (first.what.empty()) first = {place, first_nonfinite(issue)};
     ++place;
   });
+  precision_->pull();
   if (first.what.empty()) first.place = -1;
   result = read_result(*training_);
   return first;
@@ -245,17 +278,18 @@ std::string TrainingSession::first_nonfinite(const Issue& issue) const {
   // Of a vocabulary part without ids the maximum is -infinity by definition; a gather only copies what was looked at.
   if (op == OCT_LOSS_STATISTICS || op == OCT_ALL_GATHER) return "";
   const StepProgram& program = training_->program();
+  std::vector<std::byte> storage;
   for (const Operand& operand : issue.operation->operands) {
     const View& view = operand.view;
     if (view.absent() || !writes(operand.access)) continue;
-    if (!all_finite(training_->address(view, program.schedule.calls[issue.call]), view))
+    if (!all_finite(training_->look(view, program.schedule.calls[issue.call], storage), view))
       return describe(program, issue) + " wrote it to '" + program.buffers[view.buffer].name + "'";
   }
   return "";
 }
 
 void TrainingSession::append_ranges(std::vector<CheckpointTensor>& out, const std::string& group,
-                                    const std::function<std::string(int)>& buffer) const {
+                                    const std::function<std::string(int)>& buffer) {
   const ParameterSet& set = programs_.set;
   std::vector<std::size_t> place;  // of each part's logical tensor
   for (const ParameterTensor& tensor : set.tensors) {
@@ -264,7 +298,7 @@ void TrainingSession::append_ranges(std::vector<CheckpointTensor>& out, const st
   }
   for (const ShardRange& range : shard_ranges(set, grid_.place_in_group(rank_, Axis::dp | Axis::cp))) {
     const View view = training_->find(buffer(range.bucket)).value();
-    std::byte* data = training_->address(view) + range.shard_offset * size_of(view.dtype);
+    std::byte* data = copies_->at(view) + range.shard_offset * size_of(view.dtype);
     out[place[std::size_t(range.tensor)]].ranges.push_back(
         {0, range.flat_begin, range.flat_end, data, view.dtype});
   }
@@ -273,24 +307,29 @@ void TrainingSession::append_ranges(std::vector<CheckpointTensor>& out, const st
               [](const OwnedRange& a, const OwnedRange& b) { return a.flat_begin < b.flat_begin; });
 }
 
-std::vector<CheckpointTensor> TrainingSession::state() const {
-  std::vector<CheckpointTensor> tensors = parameter_state();
+std::vector<CheckpointTensor> TrainingSession::state() {
+  copies_->clear();
+  std::vector<CheckpointTensor> tensors = parameter_state(Moments::load);
+  copies_->pull();
   for (CheckpointTensor& tensor : precision_->tensors(rank_ == 0)) tensors.push_back(std::move(tensor));
   return tensors;
 }
 
-std::vector<CheckpointTensor> TrainingSession::parameter_state() const {
+std::vector<CheckpointTensor> TrainingSession::parameter_state(Moments moments) {
   std::vector<CheckpointTensor> tensors;
   append_ranges(tensors, "/master/", ParameterBuffers::master_name);
+  if (moments == Moments::leave) return tensors;
   append_ranges(tensors, "/optimizer/exp_avg/", ParameterBuffers::exp_avg_name);
   append_ranges(tensors, "/optimizer/exp_avg_sq/", ParameterBuffers::exp_avg_sq_name);
   return tensors;
 }
 
-std::vector<CheckpointTensor> TrainingSession::gradients() const {
+std::vector<CheckpointTensor> TrainingSession::gradients() {
+  copies_->clear();
   std::vector<CheckpointTensor> tensors;
   append_ranges(tensors, "/gradient/",
                 [&](int b) { return ParameterBuffers::gradient_shard_name(programs_.set, b); });
+  copies_->pull();
   return tensors;
 }
 

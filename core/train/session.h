@@ -80,10 +80,12 @@ class TrainingSession {
   std::vector<std::string> given_up() const;
 
   /// `/master`, `/optimizer/exp_avg`, `/optimizer/exp_avg_sq` of all tensors, with the ranges this rank owns,
-  /// and the tables of `/precision`, in place.
-  std::vector<CheckpointTensor> state() const;
+  /// and the tables of `/precision`: in place, or in copies of the host that last until the next call of one of these.
+  std::vector<CheckpointTensor> state();
   /// `/gradient/<tensor>` of the last step, before clipping. Valid until the next step or validation.
-  std::vector<CheckpointTensor> gradients() const;
+  std::vector<CheckpointTensor> gradients();
+  /// Frees the copies that state() and gradients() made.
+  void release_copies() { copies_->clear(); }
 
  private:
   StepResult step_with(const RankBatch& batch, double learning_rate, std::int64_t step,
@@ -92,9 +94,11 @@ class TrainingSession {
   Origin run_checked(const RankBatch& batch, double learning_rate, std::int64_t step, StepResult& result);
   void load_inputs(Executor& executor, const RankBatch& batch, double learning_rate, std::int64_t step);
   StepResult read_result(const Executor& executor) const;
-  std::vector<CheckpointTensor> parameter_state() const;
+  void initialise_masters(int bucket, std::byte* data);
+  std::vector<CheckpointTensor> parameter_state(Moments moments);
   void append_ranges(std::vector<CheckpointTensor>& out, const std::string& group,
-                     const std::function<std::string(int)>& buffer) const;
+                     const std::function<std::string(int)>& buffer);
+  void note_weights();
   std::string first_nonfinite(const Issue& issue) const;
 
   const Parameters& parameters_;
@@ -103,6 +107,7 @@ class TrainingSession {
   int rank_;
   Device& device_;
   const Recipe& recipe_;
+  int threads_;
   RankPrograms programs_;
   GroupTable groups_;
   LaneSet lanes_;
@@ -110,6 +115,7 @@ class TrainingSession {
   Arena arena_;
   std::unique_ptr<Executor> training_, validation_, calibration_;
   std::unique_ptr<PrecisionState> precision_;
+  std::unique_ptr<HostCopies> copies_;
   std::vector<float> scales_before_;  ///< of the last step
 };
 

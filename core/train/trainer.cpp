@@ -306,6 +306,7 @@ class Run {
     std::snprintf(file, sizeof file, "/step-%08lld.h5", static_cast<long long>(state_.step));
     try {
       save_tensors(world_.comm(), folder + file, header_of(state_, parameters_), session_->gradients());
+      session_->release_copies();
     } catch (const Error& error) {
       if (error.status() != ExitStatus::data) throw;
       warn(error.what());
@@ -320,6 +321,7 @@ class Run {
       const std::string path =
           save_checkpoint(world_.comm(), parameters_.checkpoint.directory, header_of(state_, parameters_),
                           session_->state(), keep > 0 ? keep + start_.damaged : 0, &warnings);
+      session_->release_copies();
       policy_.note_save(world_.maximum(since(begin)));
       std::istringstream lines(warnings);
       for (std::string line; std::getline(lines, line);) warn(line);

@@ -102,7 +102,6 @@ class Parameters(FaultTest):
         self.refuse("abacus", "cpu", status=ENVIRONMENT, grid__dp=2, backend__device="abacus")
         self.refuse("nonsense", "fp32", "fp64", status=ENVIRONMENT, grid__dp=2, backend__precision="nonsense")
         self.refuse("carrier-pigeon", "mpi", status=ENVIRONMENT, grid__dp=2, backend__comm="carrier-pigeon")
-        self.refuse("nccl", "not available in this version", status=USAGE, grid__dp=2, backend__comm="nccl")
         self.refuse("Nonsense!", status=USAGE, grid__dp=2, backend__precision="Nonsense!")
         self.refuse(self.path("no.so"), status=ENVIRONMENT, grid__dp=2, backend__device=self.path("no.so"))
         self.refuse("train.txt", status=ENVIRONMENT, grid__dp=2, backend__device=self.path("train.txt"))
