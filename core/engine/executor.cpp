@@ -1,5 +1,6 @@
 #include "core/engine/executor.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -96,6 +97,7 @@ Executor::Executor(const StepProgram& program, const MemoryPlan& plan, const Exe
       records_(expansion_.issues.size()),
       completion_(std::make_unique<Completion>()) {
   context_.groups.add(program);
+  for (const Lane& lane : program.lanes) lanes_.push_back(context.lanes.get(lane));
   for (std::size_t i = 0; i < bound_.size(); ++i) bind(i);
   bind_waits();
 }
@@ -220,6 +222,7 @@ std::optional<View> Executor::find(const std::string& buffer) const {
 
 void Executor::set_delays(unsigned seed, int longest_us) {
   delay_us_ = longest_us;
+  graph_.reset();
   delays_us_.assign(bound_.size(), 0);
   if (longest_us == 0) return;
   std::minstd_rand random(seed);
@@ -257,14 +260,43 @@ void Executor::launch(std::size_t issue) {
   }
 }
 
-void Executor::run() {
-  Flight flight(context_);
+void Executor::enqueue_all() {
   for (std::size_t i = 0; i < bound_.size(); ++i) {
     wait_for_producers(i);
     launch(i);
     announce(i);
   }
-  finish(flight);
+}
+
+bool Executor::may_capture() const {
+  if (!context_.graphs || delay_us_ > 0) return false;
+  const auto communicates = [](const Issue& issue) { return is_communication(issue.operation->op); };
+  return context_.communicator.is_capturable() ||
+         std::none_of(expansion_.issues.begin(), expansion_.issues.end(), communicates);
+}
+
+void Executor::capture() {
+  auto graph = std::make_unique<DeviceGraph>(context_.device, lanes_);
+  enqueue_all();
+  graph->finish();
+  graph_ = std::move(graph);
+}
+
+// A program that runs once is not worth a graph.
+void Executor::run() {
+  Flight flight(context_);
+  if (!graph_ && has_run_ && may_capture()) capture();
+  has_run_ = true;
+  if (graph_) {
+    graph_->launch();
+    oct_lane* const lane = graph_->lane();
+    wait_for({&lane, 1});
+  } else {
+    enqueue_all();
+    wait_for(lanes_);
+  }
+  flight.land();
+  check_errors();
 }
 
 std::span<const OperationRecord> Executor::run_observed() {
@@ -295,15 +327,14 @@ void Executor::run_stepwise(const std::function<void(const Issue&)>& inspect) {
 }
 
 void Executor::finish(Flight& flight) {
-  wait_for_lanes();
+  wait_for(lanes_);
   flight.land();
   check_errors();
 }
 
-void Executor::wait_for_lanes() {
-  completion_->expect(int(program_.lanes.size()));
-  for (const Lane& lane : program_.lanes)
-    enqueue_host(context_.lanes.get(lane), Completion::arrive, completion_.get());
+void Executor::wait_for(std::span<oct_lane* const> lanes) {
+  completion_->expect(int(lanes.size()));
+  for (oct_lane* lane : lanes) enqueue_host(lane, Completion::arrive, completion_.get());
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
   double next_bark_s = watchdog_after_s_;

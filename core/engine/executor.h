@@ -36,6 +36,7 @@ struct ExecutionContext {
   Arena& arena;
   ProcessGrid grid;
   int rank = 0;
+  bool graphs = false;  ///< programs may be captured and launched as a whole, where device and network can
 };
 
 /// Gets one record per operation of an observed step, after it: the hook of the timeline.
@@ -56,7 +57,7 @@ class Executor {
   const StepProgram& program() const { return program_; }
   const Expansion& expansion() const { return expansion_; }
 
-  /// Enqueues the program and waits for its end. \throws Error of whatever went wrong while it ran; then
+  /// Enqueues the program, the second time and later as one graph where that is possible, and waits for its end. \throws Error of whatever went wrong while it ran; then
   /// communication is aborted and no lane of the device runs any more
   void run();
   /// The same, keeping begin and end of every operation.
@@ -110,8 +111,11 @@ class Executor {
   void launch(std::size_t issue);
   void enqueue_host(oct_lane* lane, void (*function)(void*), void* argument);
   void announce(std::size_t issue);
+  void enqueue_all();
+  void capture();
+  bool may_capture() const;
   void finish(Flight& flight);
-  void wait_for_lanes();
+  void wait_for(std::span<oct_lane* const> lanes);
   void check_errors();
 
   const StepProgram& program_;
@@ -122,6 +126,9 @@ class Executor {
   std::vector<Bound> bound_;
   std::vector<OperationRecord> records_;
   std::unique_ptr<Completion> completion_;
+  std::vector<oct_lane*> lanes_;
+  std::unique_ptr<DeviceGraph> graph_;
+  bool has_run_ = false;
   int delay_us_ = 0;
   std::vector<int> delays_us_;
   Watchdog watchdog_;

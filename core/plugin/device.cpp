@@ -88,4 +88,22 @@ void DeviceEvent::synchronize() const {
   device_->check(device_->table().event_synchronize(device_->handle(), handle_), "event_synchronize");
 }
 
+DeviceGraph::DeviceGraph(Device& device, std::span<oct_lane* const> lanes) : device_(device), lane_(lanes.front()) {
+  device.check(device.table().capture_begin(device.handle(), lanes.data(), std::int32_t(lanes.size())), "capture_begin");
+}
+
+void DeviceGraph::finish() {
+  device_.check(device_.table().capture_end(device_.handle(), &id_), "capture_end");
+}
+
+DeviceGraph::~DeviceGraph() {
+  if (id_ >= 0) {
+    device_.table().graph_destroy(device_.handle(), id_);
+  } else {  // an exception came between: what was recorded is dropped, so that the lanes can be used
+    int unused = -1;
+    if (device_.table().capture_end(device_.handle(), &unused) == OCT_OK)
+      device_.table().graph_destroy(device_.handle(), unused);
+  }
+}
+
 }  // namespace octachoron

@@ -98,4 +98,23 @@ class DeviceEvent {
   oct_event* handle_ = nullptr;
 };
 
+/// What was enqueued on lanes between the constructor and finish(), as one thing to launch.
+class DeviceGraph {
+ public:
+  /// Begins to record instead of to run. \param lanes the first is the one it will be launched on
+  DeviceGraph(Device& device, std::span<oct_lane* const> lanes);
+  ~DeviceGraph();
+  DeviceGraph(const DeviceGraph&) = delete;
+  DeviceGraph& operator=(const DeviceGraph&) = delete;
+  void finish();
+  void launch() { device_.check(device_.table().graph_launch(device_.handle(), id_, lane_), "graph_launch"); }
+  /// The lane it is launched on.
+  oct_lane* lane() const { return lane_; }
+
+ private:
+  Device& device_;
+  oct_lane* lane_;
+  int id_ = -1;
+};
+
 }  // namespace octachoron

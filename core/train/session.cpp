@@ -91,7 +91,8 @@ TrainingSession::TrainingSession(const Parameters& parameters, const World& worl
       lanes_(backend.device()),
       libraries_bytes_(resident_bytes()),
       arena_(backend.device(), programs_.arena_bytes(), programs_.host_bytes()) {
-  const ExecutionContext context{device_, backend.communicator(), groups_, lanes_, arena_, grid_, rank_};
+  const bool graphs = parameters.engine.graphs && device_.properties().has_graphs != 0;
+  const ExecutionContext context{device_, backend.communicator(), groups_, lanes_, arena_, grid_, rank_, graphs};
   const auto bind = [&](const PlannedProgram& planned) {
     return std::make_unique<Executor>(planned.program, planned.plan, context);
   };

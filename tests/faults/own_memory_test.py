@@ -26,6 +26,12 @@ class OwnMemory(FaultTest):
         self.both(run__steps=4, backend__precision=PRECISION, trace__gradients="2", model__hidden=32, model__heads=2)
         self.assert_same(self.path("cpu") / "gradients/step-00000002.h5", self.path("hidden") / "gradients/step-00000002.h5")
 
+    def test_graphs_change_no_bit(self):
+        for output, graphs in (("on", "on"), ("off", "off")):
+            self.train(run__output=self.path(output), run__steps=4, backend__device=HIDDEN, batch__micro=2,
+                       data__validation=self.path("train.txt"), data__validate_every=2, engine__graphs=graphs)
+        self.assert_same(self.checkpoint(4, "on"), self.checkpoint(4, "off"))
+
     def test_shards(self):
         self.both(ranks=4, run__steps=3, grid__dp=2, grid__tp=2)
 
