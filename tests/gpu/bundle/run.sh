@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# run.sh [conformance|comm|train|device|timing]...: all of them without arguments. Ends with a verdict.
+# run.sh [conformance|comm|train|device|timing|peers]...: all but peers without arguments. Ends with a verdict.
 #   conformance, device, timing   device cuda: sums in FP64, the device cpu, rates
 #   comm                          each network with the GPU's memory, two ranks (on one GPU where there is one: no nccl)
 #   train                         a few steps of the program on two ranks
+#   peers                         the step beside PyTorch's, with what is asked of it; 5 minutes
 # The device is cuda; OCTACHORON_DEVICE=cpu tries the bundle itself, without a GPU (conformance, comm, train).
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/env.sh"
@@ -39,16 +40,24 @@ train() {
   return $status
 }
 
+peers() {
+  local status=0
+  tests/bench/peers/run.py gpt2-124m --at-least 0.90 || status=1
+  tests/bench/peers/run.py llama-8b-l8 --at-least 0.90 || status=1
+  tests/bench/peers/run.py llama-8b-l8 --fp8 --at-least 0.85 || status=1
+  return $status
+}
+
 [ $# -gt 0 ] || set -- conformance comm train device timing
 status=0 verdict=
 for part in "$@"; do
   echo "== $part"
   case $part in
     conformance) bin/test_conformance_device --gtest_brief=1 ;;
-    comm | train) $part ;;
+    comm | train | peers) $part ;;
     device) bin/gpu_device --no-timing --gtest_brief=1 ;;
     timing) bin/gpu_device --timing ;;
-    *) echo "run.sh: no part '$part'; use conformance, comm, train, device or timing" >&2; exit 2 ;;
+    *) echo "run.sh: no part '$part'; use conformance, comm, train, device, timing or peers" >&2; exit 2 ;;
   esac
   code=$?
   verdict="$verdict $part=$([ $code -eq 0 ] && echo passed || echo "FAILED($code)")"
