@@ -78,6 +78,7 @@ class OursAlone(unittest.TestCase):
             first, second = seen["ours"]
             self.assertEqual((len(first["step_ms"]), len(first["losses"])), (4, 6))
             self.assertEqual(first["losses"], second["losses"])  # each block is the same run from its start
+            self.assertGreater(second["begin"], first["end"])
             self.assertLess(first["losses"][-1], first["losses"][0])
             self.assertGreater(seen["arena_bytes"], 0)
             self.assertEqual(list((folder / "out").rglob("*.h5")), [folder / "out/tokens.h5"])  # and nothing was saved

@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -102,6 +103,7 @@ def alternate(arguments, ours, peer, watch, idle):
 
 def main():
     arguments = parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("run.py: asked to end"))  # so that both sides end too
     folder = arguments.output.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     batch, sequence, _ = read_sizes(arguments.file)
