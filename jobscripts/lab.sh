@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# lab.sh [--ranks N] [--output DIRECTORY]: the experiment of low precision and tensor parallelism, on this machine.
-# core/docs/lab.md says what it shows.
+# lab.sh [--ranks N] [--device NAME] [--comm NAME] [--output DIRECTORY]: the experiment of low precision and tensor
+# parallelism, on this machine. core/docs/lab.md says what it shows.
 set -uo pipefail
 
 usage() {
   cat <<'TEXT'
-usage: jobscripts/lab.sh [--ranks N] [--output DIRECTORY]
+usage: jobscripts/lab.sh [--ranks N] [--device NAME] [--comm NAME] [--output DIRECTORY]
 
-Builds the program, then runs on N local ranks (2, or 4 as it stands; no cluster, no GPU):
+Builds the program, then runs on N local ranks (2, or 4 as it stands; no cluster), on device cpu or another:
   doctor                       what this machine can do
   compare                      BF16 against FP8 with delayed and current scales; tp 1 against 2 and 4 in BF16 and FP8
   scan                         tp 1, 2 and 4 in BF16 and FP8: the degree past which a further one does not pay
@@ -15,6 +15,9 @@ Builds the program, then runs on N local ranks (2, or 4 as it stands; no cluster
   train                        a training step with its timeline
 Text and JSON go to DIRECTORY (as it stands runs/lab), with a list of them in index.txt. A part that fails does not end
 the others; the exit status is 1 if one did.
+
+--comm is nccl with device cuda and mpi with others, if not given. Two ranks on one GPU: --ranks 2 --device cuda --comm mpi.
+On devices other than cpu the model and the matrices are larger, so that there is something to compute.
 
 With OCTACHORON=PROGRAM in the environment that program is run and nothing is built.
 TEXT
@@ -25,15 +28,15 @@ refuse() {
   exit 2
 }
 
-ranks=4 output=runs/lab
+ranks=4 output=runs/lab device=cpu comm=
 while [ $# -gt 0 ]; do
   case $1 in
     --help | -h) usage; exit 0 ;;
-    --ranks | --output)
-      [ $# -ge 2 ] || refuse "$1 has no value (it needs one); see jobscripts/lab.sh --help"
-      if [ "$1" = --ranks ]; then ranks=$2; else output=$2; fi
+    --ranks | --device | --comm | --output)
+      [ -n "${2:-}" ] || refuse "$1 has no value (it needs one); see jobscripts/lab.sh --help"
+      printf -v "${1#--}" %s "$2"
       shift 2 ;;
-    *) refuse "unknown option $1 (there are --ranks and --output); see jobscripts/lab.sh --help" ;;
+    *) refuse "unknown option $1 (there are --ranks, --device, --comm and --output); see jobscripts/lab.sh --help" ;;
   esac
 done
 case $ranks in
@@ -41,6 +44,10 @@ case $ranks in
   4) degrees=(1 2 4) ;;
   *) refuse "--ranks $ranks is not possible here (the model of inputs/lab.ini splits over 2 or 4 in FP8); write --ranks 4" ;;
 esac
+
+if [ -z "$comm" ]; then
+  [ "$device" = cuda ] && comm=nccl || comm=mpi
+fi
 
 output=$(realpath -m -- "$output")
 case ${OCTACHORON:-} in */*) OCTACHORON=$(realpath -- "$OCTACHORON") || exit 3 ;; esac
@@ -76,7 +83,13 @@ part() {
 }
 on_ranks() { jobscripts/local-mpirun.sh "$@"; }
 
-model=(inputs/lab.ini --set "data.train=$output/text.txt")
+backend=(--set "backend.device=$device" --set "backend.comm=$comm") size=() matrices=()
+if [ "$device" != cpu ]; then
+  size=(--set model.layers=4 --set model.hidden=1024 --set model.heads=16 --set model.sequence=1024 --set batch.global=8
+    --set batch.micro=4 --set engine.threads=auto)
+  matrices=(--set model.hidden=8192 --set model.heads=64 --set model.sequence=4096)
+fi
+model=(inputs/lab.ini --set "data.train=$output/text.txt" "${backend[@]}" "${size[@]}")
 
 part doctor.txt "what this machine can do" "$OCTACHORON" doctor
 
@@ -96,17 +109,20 @@ for precision in bf16 fp8-delayed; do
     --set backend.precision=$precision --axis tp --degrees "$list" --json "$output/scan-tp-$precision.json"
 done
 
+# Between processes of one CPU a transfer is too short to see: it takes 20 ms longer.
+delay=0
+[ "$device" != cpu ] || delay=20000
 for pattern in independent wait-at-once dependent; do
-  part overlap-$pattern.txt "what hides a transfer of 20 ms: $pattern" \
-    env OCTACHORON_COMM_DELAY_US=20000 jobscripts/local-mpirun.sh 2 "$OCTACHORON" train inputs/overlap-$pattern.ini \
-    --set "run.output=$output/overlap-$pattern"
+  part overlap-$pattern.txt "what hides a transfer: $pattern" \
+    env OCTACHORON_COMM_DELAY_US=$delay jobscripts/local-mpirun.sh 2 "$OCTACHORON" train inputs/overlap-$pattern.ini \
+    "${backend[@]}" "${matrices[@]}" --set "run.output=$output/overlap-$pattern"
 done
 
 part train.txt "a training step in FP8 on tp 2, with its timeline" on_ranks 2 "$OCTACHORON" train "${model[@]}" \
   --set backend.precision=fp8-delayed --set grid.tp=2 --set trace.steps=4 --set "run.output=$output/train"
 
 {
-  echo "The lab of Octachoron on $ranks ranks; core/docs/lab.md says how to read it."
+  echo "The lab of Octachoron on $ranks ranks, device $device, comm $comm; core/docs/lab.md says how to read it."
   echo
   printf '%s\n' "${summary[@]}"
   echo

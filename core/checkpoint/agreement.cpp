@@ -54,6 +54,7 @@ CheckpointHeader header_of_rank_0(MPI_Comm comm, CheckpointHeader header) {
   broadcast(comm, header.run_id);
   broadcast(comm, header.parameters);
   broadcast(comm, header.versions);
+  broadcast(comm, header.tuning);
   return header;
 }
 

@@ -17,6 +17,7 @@ struct CheckpointHeader {
   std::int64_t samples = 0, tokens = 0, skipped = 0;
   std::uint64_t seed = 0;
   std::string run_id{}, parameters{}, versions{};
+  std::string tuning{};  ///< algorithms that were chosen by measuring, as in tuning.json; may be empty
 };
 
 /// One dataset and the part of it that this rank holds.

@@ -113,6 +113,7 @@ void CheckpointFile::read_header() {
   header_.run_id = read_text(handle_, "run_id");
   header_.parameters = read_text(handle_, "parameters");
   header_.versions = read_text(handle_, "versions");
+  if (has_attribute(handle_, "tuning")) header_.tuning = read_text(handle_, "tuning");
 }
 
 void CheckpointFile::read_index() {

@@ -27,7 +27,7 @@ constexpr const char* kInMemory = "/dev/shm/octachoron-XXXXXX";  // HDF5 wants a
 void require_room(int memory, const CheckpointHeader& header, const std::vector<CheckpointTensor>& tensors) {
   constexpr rlim_t kOnce = 64 << 10, kPerDataset = 2048;  // object headers, attributes, groups
   const rlim_t structure =
-      kOnce + header.parameters.size() + header.versions.size() + tensors.size() * kPerDataset;
+      kOnce + header.parameters.size() + header.versions.size() + header.tuning.size() + tensors.size() * kPerDataset;
   rlim_t whole = structure;
   for (const CheckpointTensor& tensor : tensors)
     whole += rlim_t(tensor.tensor.layout.global_size() * size_of(tensor.stored) + kAlignment);
@@ -90,6 +90,7 @@ void write_header(hid_t file, const CheckpointHeader& header) {
   write_attribute(file, "run_id", header.run_id);
   write_attribute(file, "parameters", header.parameters);
   write_attribute(file, "versions", header.versions);
+  if (!header.tuning.empty()) write_attribute(file, "tuning", header.tuning);
   write_attribute(file, "complete", std::uint64_t(1));  // the structure goes to the file after all values
 }
 

@@ -79,7 +79,7 @@ DryBackend::DryBackend(const Parameters& parameters) {
                                      recipe_options(parameters));
 }
 
-Backend::Backend(const Parameters& parameters, const World& world)
+Backend::Backend(const Parameters& parameters, const World& world, const std::string& tuning)
     : world_(world), host_(host_of(world)), threads_(threads_of(parameters, world.local_size())) {
   const BackendParameters& backend = parameters.backend;
   const auto load = [&](oct_family family, const std::string& name) {
@@ -87,7 +87,7 @@ Backend::Backend(const Parameters& parameters, const World& world)
   };
   const PluginLibrary device = load(OCT_DEVICE, backend.device), recipe = load(OCT_PRECISION, backend.precision);
   const PluginLibrary comm = load(OCT_COMM, backend.comm);
-  const oct_device_options options{sizeof(oct_device_options), threads_, 0, nullptr};
+  const oct_device_options options{sizeof(oct_device_options), threads_, 0, tuning.empty() ? nullptr : tuning.c_str()};
   device_ = make_together(host_, [&] { return std::make_unique<Device>(device, host_, options); });
   recipe_ = make_together(host_, [&] { return std::make_unique<Recipe>(recipe, host_, recipe_options(parameters)); });
   communicator_ = make_together(

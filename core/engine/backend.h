@@ -29,7 +29,8 @@ class DryBackend {
 class Backend {
  public:
   /// Collective over `world`: all ranks load the same plugins or all throw the same Error.
-  Backend(const Parameters& parameters, const World& world);
+  /// \param tuning folder in which the device keeps algorithms that it chose by measuring; empty: it keeps none
+  Backend(const Parameters& parameters, const World& world, const std::string& tuning = "");
   ~Backend();
   Device& device() { return *device_; }
   Recipe& recipe() { return *recipe_; }

@@ -46,7 +46,7 @@ PlanReport plan_run(const Parameters& parameters, const Target& target, SaveByte
   report.problems = std::move(verdict.problems);
   report.symmetry = std::move(verdict.symmetry);
   report.programs = std::move(roles.programs.front());
-  report.process = process_memory(report.programs, libraries, save_bytes);
+  report.process = process_memory(report.programs, *target.device, libraries, save_bytes);
   report.parameters = report.programs.set.global_elements();
   report.local_parameters = report.programs.set.local_elements();
   report.traffic = planned_traffic(report.programs.training.program, target.grid);
@@ -83,7 +83,7 @@ std::string plan_json(const PlanReport& report) {
                          ",\"local_parameters\":", report.local_parameters, ",\"arena_bytes\":",
                          report.programs.arena_bytes(), ",\"host_bytes\":", report.programs.host_bytes(),
                          ",\"libraries_bytes\":", report.process.libraries, ",\"checkpoint_bytes\":",
-                         report.process.checkpoint, ",\"process_bytes\":", report.process.total(), ",\"memory\":{");
+                         report.process.checkpoint, ",\"copies_bytes\":", report.process.copies, ",\"process_bytes\":", report.process.total(), ",\"memory\":{");
   const MemoryPlan& plan = report.programs.training.plan;
   for (int c = 0; c < kMemoryClasses; ++c)
     out += text(c ? "," : "", "\"", name(MemoryClass(c)), "\":", plan.by_class[c]);

@@ -22,6 +22,13 @@ std::int64_t largest_shard(const ParameterSet& set) {
   return largest;
 }
 
+std::int64_t state_bytes(const StepProgram& program) {
+  std::int64_t bytes = 0;
+  for (const Buffer& buffer : program.buffers)
+    if (buffer.memory == MemoryClass::master || buffer.memory == MemoryClass::moment) bytes += buffer.bytes;
+  return bytes;
+}
+
 }  // namespace
 
 std::int64_t resident_bytes() {
@@ -32,8 +39,15 @@ std::int64_t peak_resident_bytes() {
   return status_bytes("VmHWM:");
 }
 
-ProcessMemory process_memory(const RankPrograms& programs, std::int64_t libraries, SaveBytes save_bytes) {
-  return {programs.arena_bytes() + programs.host_bytes(), libraries, save_bytes(largest_shard(programs.set))};
+ProcessMemory process_memory(const RankPrograms& programs, const Device& device, std::int64_t libraries,
+                             SaveBytes save_bytes) {
+  ProcessMemory memory;
+  memory.has_arena = device.properties().is_host != 0;
+  memory.buffers = programs.host_bytes() + (memory.has_arena ? programs.arena_bytes() : 0);
+  if (!memory.has_arena) memory.copies = state_bytes(programs.training.program);
+  memory.libraries = libraries;
+  memory.checkpoint = save_bytes(largest_shard(programs.set));
+  return memory;
 }
 
 }  // namespace octachoron

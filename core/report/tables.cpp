@@ -77,11 +77,14 @@ std::string memory_text(const MemoryPlan& plan, std::int64_t arena_bytes, const 
     std::snprintf(line, sizeof line, "  %-14s %12s\n", name(MemoryClass(c)), size_text(double(plan.by_class[c])).c_str());
     table += line;
   }
-  return table + text("  arena ", size_text(double(arena_bytes)), " (live at the peak ", size_text(double(plan.live_bytes)),
-                      ", without sharing ", size_text(double(plan.apart_bytes)), ")\n", "  process ",
-                      size_text(double(process.total())), " (arena and host buffers ", size_text(double(process.buffers)),
+  const std::string copies =
+      process.copies > 0 ? text(", the state's copy while it is saved ", size_text(double(process.copies))) : "";
+  return table + text("  arena", process.has_arena ? " " : ", on the device, ", size_text(double(arena_bytes)),
+                      " (live at the peak ", size_text(double(plan.live_bytes)), ", without sharing ",
+                      size_text(double(plan.apart_bytes)), ")\n", "  process ", size_text(double(process.total())),
+                      process.has_arena ? " (arena and host buffers " : " (host buffers ", size_text(double(process.buffers)),
                       ", libraries as measured here ", size_text(double(process.libraries)), ", checkpoint ",
-                      size_text(double(process.checkpoint)), ")\n");
+                      size_text(double(process.checkpoint)), copies, ")\n");
 }
 
 }  // namespace octachoron

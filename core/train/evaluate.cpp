@@ -9,6 +9,7 @@
 #include "core/checkpoint/load.h"
 #include "core/config/validate.h"
 #include "core/parallel/together.h"
+#include "core/train/algorithm_choices.h"
 #include "core/train/run_state.h"
 
 namespace octachoron {
@@ -18,7 +19,7 @@ namespace {
 // What lives as long as transfers may be in flight.
 struct Parts {
   Parts(const Parameters& parameters, const World& world)
-      : backend(parameters, world), session(parameters, world, backend) {}
+      : backend(parameters, world, read_choices(parameters.run.output).empty() ? "" : parameters.run.output), session(parameters, world, backend) {}
 
   Backend backend;
   TrainingSession session;

@@ -6,6 +6,7 @@
 #include "core/checkpoint/load.h"
 #include "core/config/parameter_file.h"
 #include "core/parallel/together.h"
+#include "core/train/algorithm_choices.h"
 
 namespace octachoron {
 
@@ -51,6 +52,7 @@ CheckpointHeader header_of(const RunState& state, const Parameters& parameters) 
   header.run_id = parameters.run.name;
   header.parameters = format_parameters(parameters);
   header.versions = text("octachoron ", version(), ", ", compiler());
+  header.tuning = read_choices(parameters.run.output);
   return header;
 }
 
@@ -96,6 +98,7 @@ StartingPoint find_starting_point(const Parameters& parameters, const World& wor
     refuse_other_model(start.path, found, parameters);
     return found;
   });
+  start.tuning = header.tuning;
   start.state = {header.step, header.samples, header.skipped};
   start.lines.push_back(text("resumes '", start.path, "' after step ", header.step));
   for (const std::string& difference : parameter_differences(header.parameters, parameters))

@@ -25,6 +25,7 @@ struct StartingPoint {
   RunState state;
   std::vector<std::string> notes;  ///< for the user: files passed over
   std::vector<std::string> lines;  ///< for the user: the file, changed parameters
+  std::string tuning;  ///< algorithms that the run which made the file had chosen
   int damaged = 0;  ///< files with bad values that were passed over: they must not count among those a save keeps
   bool same_recipe = true;         ///< as the checkpoint was made with
 };

@@ -10,7 +10,9 @@
 #include "core/model/parameter_buffers.h"
 #include "core/numerics/random.h"
 #include "core/report/process_memory.h"
+#include "core/report/tables.h"
 #include "core/train/agreed_programs.h"
+#include "core/train/algorithm_choices.h"
 
 namespace octachoron {
 
@@ -36,6 +38,17 @@ void initialise_range(const ParameterTensor& tensor, std::uint64_t seed, const S
   std::vector<std::jthread> others;
   for (std::int64_t part = 1; part < parts; ++part) others.emplace_back(fill, part);
   fill(0);
+}
+
+// Known before the device says so, who does not say what would help.
+std::int64_t bytes_that_fit(const Device& device, const RankPrograms& programs) {
+  const oct_device_properties properties = device.properties();
+  const std::int64_t bytes = programs.arena_bytes();
+  if (!properties.is_host && properties.memory_bytes > 0 && bytes > properties.memory_bytes)
+    fail(ExitStatus::environment, "the step needs ", size_text(double(bytes)), " of device memory (",
+         properties.description, " has ", size_text(double(properties.memory_bytes)),
+         "); lower batch.micro or raise grid.tp, and see octachoron plan for what takes it");
+  return bytes;
 }
 
 template <class T, class Finite>
@@ -90,7 +103,8 @@ TrainingSession::TrainingSession(const Parameters& parameters, const World& worl
       groups_(backend.communicator(), grid_, world.rank()),
       lanes_(backend.device()),
       libraries_bytes_(resident_bytes()),
-      arena_(backend.device(), programs_.arena_bytes(), programs_.host_bytes()) {
+      arena_(backend.device(), bytes_that_fit(backend.device(), programs_), programs_.host_bytes()) {
+  prepare_on_rank_0_first(programs_, device_, grid_, world);
   const bool graphs = parameters.engine.graphs && device_.properties().has_graphs != 0;
   const ExecutionContext context{device_, backend.communicator(), groups_, lanes_, arena_, grid_, rank_, graphs};
   const auto bind = [&](const PlannedProgram& planned) {

@@ -1,3 +1,4 @@
+#include "core/train/algorithm_choices.h"
 #include "core/train/trainer.h"
 
 #include <chrono>
@@ -51,12 +52,16 @@ class Run {
         passes_(describe_passes(*data_, state_.samples,
                                 std::max<std::int64_t>(0, parameters.run.steps - state_.step), parameters.batch.global,
                                 parameters.data.repeat)),
-        backend_(parameters, world),
+        backend_(parameters, world, parameters.run.output),
         tracer_(world, grid_,
                 {backend_.communicator().is_concurrent(), backend_.device().properties().is_host != 0},
                 [this] { return session_->device_clock(); }) {
     agree_on_data(*data_, validation_.get(), world);
     probe_output();
+    together(world_, [&] {
+      if (world_.rank() == 0) restore_choices(parameters.run.output, start_.tuning);
+      return true;
+    });
     session_ = std::make_unique<TrainingSession>(parameters, world, backend_);  // the first large allocation
     health_ = std::make_unique<HealthWatch>(*session_);
     for (Executor* executor : {&session_->training(), &session_->validation()})
@@ -153,7 +158,7 @@ class Run {
         name(recipe.storage(OCT_STORAGE_GRADIENT)), ", masters and moments in ", name(recipe.storage(OCT_STORAGE_MASTER)));
     say("memory of a rank, planned:\n",
         memory_text(programs.training.plan, programs.arena_bytes(),
-                    process_memory(programs, session_->libraries_bytes(), save_bytes)));
+                    process_memory(programs, backend_.device(), session_->libraries_bytes(), save_bytes)));
     say("training data: ", data_->describe(), "; ", passes_);
     if (validation_) say("validation data: ", validation_->describe());
   }

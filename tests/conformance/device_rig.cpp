@@ -22,6 +22,18 @@ std::uint16_t to_bf16(double value) {
   const auto magnitude = std::abs(value);
   if (std::isinf(value) || magnitude == 0)
     return std::uint16_t((std::signbit(value) ? 0x8000 : 0) | (magnitude > 0 ? 0x7f80 : 0));
+  if (magnitude >=
+      0x1p-126) {  // normal numbers in integers, which is quicker: 45 of 52 bits are rounded away
+    std::uint64_t wide;
+    std::memcpy(&wide, &magnitude, 8);
+    wide = (wide + (std::uint64_t(1) << 44) - 1 + (wide >> 45 & 1)) >> 45 << 45;
+    double nearest;
+    std::memcpy(&nearest, &wide, 8);
+    const auto narrow = float(nearest);
+    std::uint32_t bits;
+    std::memcpy(&bits, &narrow, 4);
+    return std::uint16_t((bits >> 16) | (std::signbit(value) ? 0x8000 : 0));
+  }
   const int exponent = std::max(-126, std::ilogb(magnitude));
   const double unit = std::ldexp(1., exponent - 7);
   const float nearest = float(std::nearbyint(magnitude / unit) * unit);  // ties to even

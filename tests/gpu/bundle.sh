@@ -1,62 +1,79 @@
 #!/usr/bin/env bash
-# bundle.sh BUILD FOLDER: gpu_device, the conformance tests and both device plugins with the libraries they need, in a
-# folder that runs on a machine with nothing but a driver, CUDA's libraries and a C++ runtime no older than this one's.
+# bundle.sh BUILD FOLDER: the program, all plugins, the tests of devices and networks, Open MPI and HDF5 with what they
+# need, in a folder (and FOLDER.tgz) that runs on a machine with a driver, CUDA's libraries and a C++ runtime no older
+# than this one's. Needs Open MPI 4 as Debian and Ubuntu lay it out, and patchelf.
 set -euo pipefail
-build=$(realpath "$1") folder=$2 limit_mib=60
-rm -rf "$folder"
-mkdir -p "$folder"/{bin,plugins,lib}
-cp "$build/tests/gpu/gpu_device" "$build/tests/conformance/test_conformance_device" "$folder/bin/"
-cp "$build"/lib/octachoron/device-{cpu,cuda}.so "$folder/plugins/"
-
-# The C and C++ runtimes are the target's own; so is CUDA, which is large.
-own='^(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.)|^libcu(da|dart|blas)'
-ldd "$folder"/bin/* "$folder"/plugins/*.so | awk '$2 == "=>" {print $1, $3}' | sort -u | while read -r name path; do
-  if [[ $name =~ $own ]]; then continue; fi
-  if [ ! -e "$path" ]; then
-    echo "bundle.sh: $name is needed and not found" >&2
-    exit 1
-  fi
-  cp -L "$path" "$folder/lib/$name"
-done
-strip --strip-unneeded "$folder"/bin/* "$folder"/plugins/* "$folder"/lib/*
-
-cat > "$folder/run.sh" <<'RUN'
-#!/usr/bin/env bash
-# run.sh [conformance|device|timing]...: all three without arguments. Ends with the table of rates and a verdict.
-# CUDA_LIBS=FOLDER:... says where libcudart and libcublasLt are, if not in the usual places.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-libs=${CUDA_LIBS:-}
-if [ -z "$libs" ]; then
-  packages=$(python3 -c 'import site, sysconfig; print(sysconfig.get_paths()["purelib"], *site.getsitepackages())' 2>/dev/null)
-  for folder in /usr/local/cuda/lib64 /usr/local/cuda/targets/x86_64-linux/lib $(printf '%s/nvidia/cu13/lib ' $packages); do
-    if [ -e "$folder/libcublasLt.so.13" ] && [ -e "$folder/libcudart.so.13" ]; then libs=$folder; break; fi
-  done
-fi
-export LD_LIBRARY_PATH=$here/lib${libs:+:$libs}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-export OCTACHORON_DEVICE_PLUGIN=$here/plugins/device-cuda.so OCTACHORON_REFERENCE_PLUGIN=$here/plugins/device-cpu.so
-echo "CUDA libraries from ${libs:-where the loader looks by itself}"
-nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null
-[ $# -gt 0 ] || set -- conformance device timing
-status=0 verdict=
-for part in "$@"; do
-  case $part in
-    conformance) "$here/bin/test_conformance_device" --gtest_brief=1 ;;
-    device) "$here/bin/gpu_device" --no-timing --gtest_brief=1 ;;
-    timing) "$here/bin/gpu_device" --timing ;;
-    *) echo "run.sh: no part '$part'; use conformance, device or timing" >&2; exit 2 ;;
-  esac
-  code=$?
-  verdict="$verdict $part=$([ $code -eq 0 ] && echo passed || echo "FAILED($code)")"
-  [ $code -eq 0 ] || status=1
-done
-echo "verdict:$verdict"
-exit $status
-RUN
-chmod +x "$folder/run.sh"
+root=$(realpath "$here/../..") build=$(realpath "$1") limit_mb=45 # of the archive
 
-size=$(du -sm "$folder" | cut -f1)
-echo "$folder: $size MiB"
-if [ "$size" -gt "$limit_mib" ]; then
-  echo "bundle.sh: more than $limit_mib MiB" >&2
+quit() {
+  echo "bundle.sh: $1" >&2
   exit 1
-fi
+}
+for tool in patchelf ompi_info ldd strip; do
+  command -v $tool >/dev/null || quit "$tool is missing (it takes part in making the folder); install it"
+done
+rm -rf "$2" "$2.tgz"
+mkdir -p "$2"/{bin,lib/octachoron,lib/openmpi,lib/pmix,etc/openmpi,share,tests,core}
+folder=$(realpath "$2")
+
+# 1. What was built.
+cp "$build/bin/octachoron" "$folder/bin/"
+for program in gpu/gpu_device conformance/test_conformance_{device,comm,precision}; do
+  cp "$build/tests/$program" "$folder/bin/"
+done
+cp "$build"/lib/octachoron/*.so "$folder/lib/octachoron/"
+
+# 2. Open MPI and PMIx: programs, components, texts. The fabrics of clusters stay behind, as does OpenSHMEM.
+paths=$(ompi_info --parsable --path all)
+path_of() { sed -n "/^path:$1:/{s///p;q}" <<<"$paths"; }
+cp -L "$(command -v orterun)" "$folder/bin/mpirun"
+cp -L "$(command -v orted)" "$folder/bin/orted"
+fabric='lib(ucp|uct|ucs|fabric|psm_infinipath|psm2|ibverbs|rdmacm)\.so'
+for component in "$(path_of pkglibdir)"/mca_*.so; do
+  case ${component##*/} in mca_atomic_* | mca_memheap_* | mca_scoll_* | mca_spml_* | mca_sshmem_*) continue ;; esac
+  if ! grep -qE "$fabric" <<<"$(ldd "$component")"; then cp -L "$component" "$folder/lib/openmpi/"; fi
+done
+cp -r "$(path_of pkgdatadir)" "$folder/share/openmpi"
+cp "$(path_of sysconfdir)/openmpi-mca-params.conf" "$folder/etc/openmpi/"
+touch "$folder/etc/openmpi/openmpi-default-hostfile"
+pmix=$(realpath "$(path_of libdir)/../../pmix2")
+cp -L "$pmix"/lib/pmix/*.so "$folder/lib/pmix/"
+cp -r "$pmix/share/pmix" "$folder/share/pmix"
+
+# 3. What those need. The C and C++ runtimes are the target's own; so is CUDA, which is large.
+own='^(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|resolv|util|stdc\+\+|gcc_s)\.)'
+cuda='^lib(cuda|cudart|cublas|cublasLt|cudnn|nccl|cupti|nvrtc|nvJitLink|nvToolsExt|nvperf)'
+find "$folder"/{bin,lib} -type f -exec ldd {} + | awk '$2 == "=>" {print $1, $3}' | sort -u >"$folder/needed"
+while read -r name path; do
+  if [[ $name =~ $own || $name =~ $cuda ]]; then continue; fi
+  [ -e "$path" ] || quit "$name is needed and not found"
+  cp -L "$path" "$folder/lib/$name"
+done <"$folder/needed"
+rm "$folder/needed"
+
+# 4. Libraries are found from the programs: what a program loads, at any depth, is looked for in lib and cuda beside it.
+# (DT_RPATH, not DT_RUNPATH, which would end at the first library.)
+while IFS= read -r file; do
+  strip --strip-unneeded "$file"
+  case $file in
+    "$folder"/bin/*) patchelf --force-rpath --set-rpath '$ORIGIN/../lib:$ORIGIN/../cuda' "$file" ;;
+    *) patchelf --remove-rpath "$file" ;;
+  esac
+done < <(find "$folder"/{bin,lib} -type f)
+
+# 5. What is run there, laid out as in the source tree.
+cp -r "$root"/{inputs,jobscripts,README.md} "$folder/"
+cp -r "$root/core/docs" "$folder/core/"
+mkdir -p "$folder"/tests/{gpu,bench,faults}
+cp "$root"/tests/mpirun.sh "$folder/tests/"
+cp "$here"/*.py "$folder/tests/gpu/" 2>/dev/null || true
+cp "$root"/tests/faults/*.py "$folder/tests/faults/"
+cp -r "$root/tests/bench/peers" "$folder/tests/bench/"
+cp "$here"/bundle/{env,run}.sh "$folder/"
+find "$folder" -name __pycache__ -prune -exec rm -r {} +
+
+tar -C "$(dirname "$folder")" -czf "$folder.tgz" "$(basename "$folder")"
+size=$(du -m "$folder.tgz" | cut -f1)
+echo "$folder: $(du -sm "$folder" | cut -f1) MiB; $folder.tgz: $size MiB"
+[ "$size" -le "$limit_mb" ] || quit "the archive has more than $limit_mb MiB"

@@ -2,11 +2,14 @@
 /// of another process, stamps in ordinary memory, and queries without a GPU.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "tests/conformance/device_rig.h"
 #include "tests/gpu/raw_device.h"
@@ -53,12 +56,14 @@ TEST(Order, FlagsOrderLanes) {
   const oct_device_table& t = device.table();
   oct_lane* other = new_lane(device);
   const Word flag(device, 0xfffffffeu), epoch(device, 1), data(device, 5), copy(device, 0);
+  const oct_operation fill = describe(OCT_FILL, {{OCT_U32, 0, 1, 1, 1}}, {}, {77});
+  // Before anything waits: loading a kernel may need the GPU to be idle.
+  const std::int32_t id = device.prepare(fill);
   // The counter wraps around: 1 comes after 0xfffffffe.
   ASSERT_EQ(t.await(device.handle(), other, flag.at(), epoch.at()), OCT_OK);
   ASSERT_EQ(t.copy(device.handle(), copy.at(), data.at(), 4, other), OCT_OK);
-  const oct_operation fill = describe(OCT_FILL, {{OCT_U32, 0, 1, 1, 1}}, {}, {77});
   void* const pointers[] = {data.at(), nullptr};
-  ASSERT_EQ(t.enqueue(device.handle(), device.prepare(fill), pointers, device.lane()), OCT_OK);
+  ASSERT_EQ(t.enqueue(device.handle(), id, pointers, device.lane()), OCT_OK);
   ASSERT_EQ(t.signal(device.handle(), device.lane(), flag.at(), epoch.at()), OCT_OK);
   device.synchronize();
   EXPECT_EQ(copy.get(other), 77u);
@@ -123,6 +128,18 @@ TEST(Order, StampsInOrdinaryMemory) {
 /// number and then the flag.
 constexpr const char* kHandle = "OCTACHORON_TEST_HANDLE";
 
+/// Of a process, which is ended if it takes longer than 30 s.
+int status_of(pid_t child) {
+  int status = -1;
+  for (int tenths = 0; tenths < 300; ++tenths) {
+    if (waitpid(child, &status, WNOHANG) == child) return status;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  kill(child, SIGKILL);
+  waitpid(child, &status, 0);
+  return status;
+}
+
 TEST(Order, MemoryOfAnotherProcess) {
   const Device device(conformance::plugin_under_test());
   const oct_device_table& t = device.table();
@@ -142,10 +159,13 @@ TEST(Order, MemoryOfAnotherProcess) {
   ASSERT_EQ(posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, arguments, environ), 0);
   unsetenv(kHandle);
   const Word one(device, 1);
-  // Whether the other process lives is seen first: a flag that nobody sets would be waited for without end.
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+  const int status = status_of(child);
   ASSERT_EQ(status, 0) << "the other process failed";
+  // A flag that nobody set would be waited for without end.
+  std::uint32_t flag = 0;
+  device.check(t.copy(device.handle(), &flag, memory, 4, device.lane()), "copy");
+  device.synchronize();
+  ASSERT_EQ(flag, 1u);
   ASSERT_EQ(t.await(device.handle(), device.lane(), static_cast<std::uint32_t*>(memory), one.at()), OCT_OK);
   std::vector<std::uint32_t> words(256);
   device.check(t.copy(device.handle(), words.data(), memory, 1024, device.lane()), "copy");

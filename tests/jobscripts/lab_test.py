@@ -18,13 +18,13 @@ class CommandLine(unittest.TestCase):
     def test_help(self):
         result = lab("--help", limit=20)
         self.assertEqual(result.returncode, 0, result.stderr)
-        for word in ("usage: jobscripts/lab.sh", "--ranks", "--output", "scan", "compare"):
+        for word in ("usage: jobscripts/lab.sh", "--ranks", "--device", "--comm", "--output", "scan", "compare"):
             self.assertIn(word, result.stdout)
 
     def test_refusals(self):
         with tempfile.TemporaryDirectory() as folder:
             output = pathlib.Path(folder) / "out"
-            for wrong in (["--ranks", "3"], ["--ranks", "x"], ["--ranks"], ["--rank", "4"], ["--output"]):
+            for wrong in (["--ranks", "3"], ["--ranks", "x"], ["--ranks"], ["--rank", "4"], ["--output"], ["--device"], ["--comm", ""]):
                 result = lab("--output", output, *wrong, limit=20)
                 self.assertEqual(result.returncode, 2, (wrong, result.stdout, result.stderr))
                 self.assertRegex(result.stderr, r"^octachoron: \S.* \(.+\); \S.*\n$")

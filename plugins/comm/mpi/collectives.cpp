@@ -1,7 +1,6 @@
 #include "plugins/comm/mpi/collectives.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 
 #include "core/plugin/export.h"
@@ -241,37 +240,6 @@ void run_exchange(std::span<const Entry> entries, LaneWork& work, Progress& prog
 }
 
 }  // namespace
-
-Sizes sizes(const Group& group, const oct_message& m) {
-  const std::int64_t bytes = m.count * size_of(m.dtype), whole = bytes * group.size();
-  switch (m.kind) {
-    case OCT_ALL_GATHER:
-      return {bytes, whole};
-    case OCT_REDUCE_SCATTER:
-      return {whole, bytes};
-    case OCT_BROADCAST:
-      return {m.peer == group.place ? bytes : 0, bytes};
-    case OCT_SEND:
-      return {bytes, 0};
-    case OCT_RECEIVE:
-      return {0, bytes};
-    default:
-      return {bytes, bytes};
-  }
-}
-
-std::string describe(const Entry& entry) {
-  constexpr const char* names[] = {"all-gather", "reduce-scatter", "all-reduce",
-                                   "broadcast",  "send",           "receive"};
-  const oct_message& m = entry.message;
-  char text[256];
-  std::snprintf(
-      text, sizeof text, "%s of %lld %s with label 0x%llx in group '%s' of %d",
-      m.kind >= OCT_ALL_GATHER && m.kind <= OCT_RECEIVE ? names[m.kind - OCT_ALL_GATHER] : "message",
-      static_cast<long long>(m.count), dtype_name(m.dtype), static_cast<unsigned long long>(m.label),
-      entry.group->purpose.c_str(), entry.group->size());
-  return text;
-}
 
 void run(std::span<const Entry> entries, LaneWork& work, Progress& progress, bool check_labels) {
   if (entries.size() == 1 && is_collective(entries[0].message.kind))

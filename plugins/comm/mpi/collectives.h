@@ -28,14 +28,6 @@ struct LaneWork {
   std::vector<const std::byte*> inputs;  ///< of a sum
 };
 
-struct Sizes {
-  std::int64_t send, receive;  ///< bytes of the two buffers
-};
-Sizes sizes(const Group& group, const oct_message& message);
-
-/// "all-reduce of 12 f32 with label 0x1234 in group 'dp.gradient' of 4"
-std::string describe(const Entry& entry);
-
 /// Runs one message, or several sends and receives as one exchange.
 /// \throws plugin::Failure(OCT_COMM_ERROR)
 void run(std::span<const Entry> entries, LaneWork& work, Progress& progress, bool check_labels);

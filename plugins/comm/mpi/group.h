@@ -3,23 +3,21 @@
 #include <mpi.h>
 
 #include <atomic>
-#include <cstdint>
 #include <string>
-#include <vector>
 
-#include "core/plugin/abi.h"
+#include "plugins/comm/messages.h"
 
 namespace octachoron::mpi {
 
-struct Group {
-  MPI_Comm communicator = MPI_COMM_NULL;  ///< null for a group of one
-  std::vector<int> ranks;                 ///< of the run, in group order
-  int place = 0;                          ///< of this rank
-  std::string purpose;
-  std::atomic<std::int64_t> calls{0}, bytes{0};
-  std::atomic<bool> busy{false};  ///< a collective is in flight
+using comm::dtype_name;
+using comm::is_collective;
+using comm::size_of;
+using comm::Sizes;
+using comm::sizes;
 
-  int size() const { return int(ranks.size()); }
+struct Group : comm::Group {
+  MPI_Comm communicator = MPI_COMM_NULL;  ///< null for a group of one
+  std::atomic<bool> busy{false};          ///< a collective is in flight
 };
 
 /// One message with its buffers, which the host can read and write.
@@ -30,8 +28,8 @@ struct Entry {
   void* receive;
 };
 
-inline bool is_collective(int kind) {
-  return kind >= OCT_ALL_GATHER && kind <= OCT_BROADCAST;
+inline std::string describe(const Entry& entry) {
+  return comm::describe(*entry.group, entry.message);
 }
 
 }  // namespace octachoron::mpi

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <set>
 
 #include "plugins/comm/mpi/reduce.h"
 
@@ -47,24 +46,6 @@ bool labels_from_environment() {
   return text != nullptr && std::string(text) == "1";
 }
 
-/// Bytes this rank sends on a ring of the group's members.
-std::int64_t ring_bytes(const Group& group, const oct_message& m) {
-  const std::int64_t n = group.size(), bytes = m.count * size_of(m.dtype);
-  switch (m.kind) {
-    case OCT_ALL_GATHER:
-    case OCT_REDUCE_SCATTER:
-      return (n - 1) * bytes;
-    case OCT_ALL_REDUCE:
-      return 2 * (n - 1) * bytes / n;
-    case OCT_BROADCAST:
-      return m.peer == group.place ? bytes : 0;
-    case OCT_SEND:
-      return bytes;
-    default:
-      return 0;
-  }
-}
-
 }  // namespace
 
 MpiComm::MpiComm(const oct_comm_host& host)
@@ -106,15 +87,9 @@ void MpiComm::destroy(MpiComm* comm) {
 
 int MpiComm::create_group(const std::int32_t* ranks, int n, const char* purpose) {
   refuse_after_failure();
-  const std::set<int> distinct(ranks, ranks + std::max(n, 0));
-  if (n < 1 || int(distinct.size()) != n || *distinct.begin() < 0 || *distinct.rbegin() >= host_.size ||
-      distinct.count(host_.rank) == 0)
-    throw std::invalid_argument("the members of group '" + std::string(purpose) +
-                                "' are not distinct ranks of the run that include this one");
+  comm::check_members(host_, ranks, n, purpose);
   Group& group = groups_.emplace_back();
-  group.ranks.assign(ranks, ranks + n);
-  group.place = int(std::find(ranks, ranks + n, host_.rank) - ranks);
-  group.purpose = purpose;
+  comm::set_members(group, host_, ranks, n, purpose);
   if (n > 1) {
     MPI_Group all = MPI_GROUP_NULL, members = MPI_GROUP_NULL;
     check_mpi(MPI_Comm_group(run_, &all), "MPI_Comm_group");
@@ -129,24 +104,8 @@ int MpiComm::create_group(const std::int32_t* ranks, int n, const char* purpose)
 }
 
 void MpiComm::check(const oct_message& m) const {
-  const auto refuse = [](const std::string& why) { throw std::invalid_argument(why); };
-  if (m.struct_size < sizeof(oct_message)) refuse("the message is shorter than this plugin's");
-  if (m.kind < OCT_ALL_GATHER || m.kind > OCT_RECEIVE)
-    refuse("kind " + std::to_string(m.kind) + " is no message");
-  if (m.group < 0 || m.group >= int(groups_.size())) refuse("there is no group " + std::to_string(m.group));
-  const Group& group = groups_[std::size_t(m.group)];
-  if (size_of(m.dtype) == 0) refuse("dtype " + std::to_string(m.dtype) + " is unknown");
-  if (m.count < 0) refuse("the count " + std::to_string(m.count) + " is negative");
-  const bool reduces = m.kind == OCT_ALL_REDUCE || m.kind == OCT_REDUCE_SCATTER;
-  if (reduces && !can_reduce(m.dtype, m.reduction))
-    throw Failure(OCT_UNSUPPORTED,
-                  std::string("no reduction ") + std::to_string(m.reduction) + " of " + dtype_name(m.dtype));
-  const bool has_peer = m.kind == OCT_SEND || m.kind == OCT_RECEIVE || m.kind == OCT_BROADCAST;
-  if (has_peer && (m.peer < 0 || m.peer >= group.size()))
-    refuse("peer " + std::to_string(m.peer) + " is not in group '" + group.purpose + "' of " +
-           std::to_string(group.size()));
-  if (!is_collective(m.kind) && m.peer == group.place)
-    refuse("a rank does not send to itself in group '" + group.purpose + "'");
+  comm::check_kind(m);
+  comm::check_message(comm::at(groups_, m.group), m, can_reduce);
 }
 
 void MpiComm::refuse_after_failure() const {
@@ -158,18 +117,15 @@ void MpiComm::enqueue(const oct_message& m, const void* send, void* receive, oct
   check(m);
   Group& group = groups_[std::size_t(m.group)];
   const Entry entry{&group, m, send, receive};
-  const Sizes bytes = sizes(group, m);
-  const bool root_keeps_its_own = m.kind == OCT_BROADCAST && bytes.send > 0;
-  if ((bytes.send > 0 && send == nullptr) || (bytes.receive > 0 && receive == nullptr && !root_keeps_its_own))
-    throw std::invalid_argument("a buffer of this " + describe(entry) + " is null");
+  comm::check_buffers(group, m, send, receive);
   LaneState& lane = pool_.lane(handle);
   if (lane.open != nullptr && is_collective(m.kind))
     throw std::invalid_argument("a collective cannot stand in an exchange: " + describe(entry));
   if (group.size() == 1) {  // nothing travels
-    if (bytes.send > 0 && receive != nullptr && receive != send) copy(receive, send, bytes.send, handle);
+    if (receive != nullptr && receive != send) copy(receive, send, sizes(group, m).send, handle);
     return;
   }
-  count(group, m);
+  comm::count(group, m);
   if (lane.open != nullptr) {
     lane.open->entries.push_back(entry);
     return;
@@ -282,17 +238,8 @@ void MpiComm::execute(Batch& batch) noexcept {
   pool_.give_back(batch);
 }
 
-void MpiComm::count(Group& group, const oct_message& message) {
-  group.calls += 1;
-  group.bytes += ring_bytes(group, message);
-}
-
 void MpiComm::counters(int id, bool reset, oct_comm_counters& out) {
-  if (id < 0 || id >= int(groups_.size()))
-    throw std::invalid_argument("there is no group " + std::to_string(id));
-  Group& group = groups_[std::size_t(id)];
-  out.calls = reset ? group.calls.exchange(0) : group.calls.load();
-  out.bytes_sent = reset ? group.bytes.exchange(0) : group.bytes.load();
+  comm::read_counters(comm::at(groups_, id), reset, out);
 }
 
 void MpiComm::abort() {

@@ -1,5 +1,5 @@
 #pragma once
-/// The comm plugin over MPI, as a class; plugin.cpp makes the table from it. Errors are thrown.
+/// The comm plugin over MPI, as a class. Errors are thrown.
 #include <mpi.h>
 
 #include <deque>
@@ -12,6 +12,9 @@ namespace octachoron::mpi {
 
 class MpiComm {
  public:
+  static constexpr const char* kDevice = "any";
+  static constexpr bool kCapturable = false, kConcurrent = true;
+
   /// Collective over the run. \throws plugin::Failure
   explicit MpiComm(const oct_comm_host& host);
   MpiComm(const MpiComm&) = delete;
@@ -36,7 +39,6 @@ class MpiComm {
   void stage_in(Batch& batch, LaneState& lane, oct_lane* handle);
   void copy(void* to, const void* from, std::int64_t bytes, oct_lane* lane);
   void execute(Batch& batch) noexcept;
-  void count(Group& group, const oct_message& message);
   void refuse_after_failure() const;
 
   oct_host host_;

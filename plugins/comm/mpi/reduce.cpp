@@ -5,7 +5,6 @@
 #include <type_traits>
 
 #include "core/plugin/abi.h"
-#include "core/plugin/dtype.h"
 
 namespace octachoron::mpi {
 
@@ -94,15 +93,6 @@ Function find(int dtype, int reduction) {
 }
 
 }  // namespace
-
-std::int64_t size_of(int dtype) {
-  constexpr std::int64_t sizes[OCT_DTYPES] = {4, 8, 2, 2, 1, 1, 1, 1, 4, 4, 8};
-  return dtype >= 0 && dtype < OCT_DTYPES ? sizes[dtype] : 0;
-}
-
-const char* dtype_name(int dtype) {
-  return name(DType(dtype));
-}
 
 bool can_reduce(int dtype, int reduction) {
   return find(dtype, reduction) != nullptr;

@@ -8,9 +8,6 @@
 
 namespace octachoron::mpi {
 
-std::int64_t size_of(int dtype);  ///< bytes; 0 for an unknown type
-const char* dtype_name(int dtype);
-
 /// SUM and MAX of f32, f64, bf16, i32, u32, u64. BF16 is summed in FP32 and rounded once; a NaN wins a MAX.
 bool can_reduce(int dtype, int reduction);
 

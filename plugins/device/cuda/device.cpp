@@ -44,10 +44,21 @@ Device::Device(const oct_host& host, const oct_device_options& options)
   await_flag(nullptr, nullptr, nullptr, true);
   copy_bytes(nullptr, nullptr, 0, nullptr, true);
   write_time(nullptr, nullptr, true);
+  if (options.tuning != nullptr) tuning_folder_ = options.tuning;
+}
+
+// At the first use: rank 0 may have made its choices since the device was created.
+Tuning& Device::tuning() {
+  if (tuning_ != nullptr) return *tuning_;
   const std::string library = std::string("cuBLASLt ") + std::to_string(cublasLtGetVersion()) + ", " +
                               device_properties(index_).description;
-  tuning_ = options.tuning != nullptr ? std::make_unique<Tuning>(options.tuning, host.rank, library)
-                                      : std::make_unique<Tuning>();
+  tuning_ = tuning_folder_.empty() ? std::make_unique<Tuning>() : std::make_unique<Tuning>(tuning_folder_, host_.rank, library);
+  if (tuning_->passed_over() > 0 && host_.log != nullptr)
+    host_.log(host_.user, 1,
+              ("algorithms chosen by another library or GPU are chosen anew (" + std::to_string(tuning_->passed_over()) +
+               " in " + tuning_folder_ + "); results may differ in their last bits from those of earlier steps")
+                  .c_str());
+  return *tuning_;
 }
 
 Device::~Device() {
@@ -103,12 +114,12 @@ std::int32_t Device::prepare(const oct_operation& operation) {
   const auto known = ids_.find(key);
   if (known != ids_.end()) return known->second;
   const auto id = std::int32_t(entries_.size());
-  entries_.push_back({clean, clean.op == OCT_GEMM ? prepare_gemm(clean, library_, *tuning_)
+  entries_.push_back({clean, clean.op == OCT_GEMM ? prepare_gemm(clean, library_, tuning())
                                                   : prepare_kernel(clean, error_)});
   ids_.emplace(key, id);
-  if (!tuning_->problem().empty() && !warned_ && host_.log != nullptr)
+  if (tuning_ != nullptr && !tuning_->problem().empty() && !warned_ && host_.log != nullptr)
     host_.log(host_.user, 1, tuning_->problem().c_str());
-  warned_ = warned_ || !tuning_->problem().empty();
+  warned_ = warned_ || (tuning_ != nullptr && !tuning_->problem().empty());
   return id;
 }
 

@@ -55,6 +55,8 @@ class Device {
   Stamps& stamps() { return stamps_; }
 
  private:
+  Tuning& tuning();
+
   struct Entry {
     oct_operation operation;
     std::unique_ptr<Prepared> prepared;
@@ -65,6 +67,7 @@ class Device {
   int index_ = 0;
   cublasLtHandle_t library_ = nullptr;
   std::uint64_t* error_ = nullptr;  // a word of pinned memory: BadTarget
+  std::string tuning_folder_;  // empty: choices are not kept
   std::unique_ptr<Tuning> tuning_;
   std::vector<Entry> entries_;
   std::unordered_map<std::string, std::int32_t> ids_;  // by the bytes of the checked description

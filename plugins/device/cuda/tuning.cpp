@@ -4,6 +4,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <utility>
 
@@ -54,9 +55,11 @@ void Tuning::read(const std::string& file) {
   for (std::string line; std::getline(in, line);) {
     Choice choice;
     const std::string key = quoted(line, "{\"gemm\": \"");
-    if (!key.empty() && quoted(line, "\"library\": \"") == library_ &&
-        parse(quoted(line, "\"algorithm\": \""), &choice))
+    if (key.empty() || !parse(quoted(line, "\"algorithm\": \""), &choice)) continue;
+    if (quoted(line, "\"library\": \"") == library_)
       choices_[key] = choice;
+    else
+      ++passed_over_;
   }
 }
 
@@ -68,6 +71,8 @@ const Tuning::Choice* Tuning::find(const std::string& key) const {
 void Tuning::remember(const std::string& key, const Choice& choice) {
   choices_[key] = choice;
   if (file_.empty()) return;
+  std::error_code exists;  // or not: then opening the file says why
+  std::filesystem::create_directories(std::filesystem::path(file_).parent_path(), exists);
   const std::string beside = file_ + ".new";
   std::ofstream out(beside);
   const char* between = "[\n";

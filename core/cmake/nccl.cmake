@@ -1,0 +1,42 @@
+# Sets OCTACHORON_HAS_NCCL and makes NCCL::NCCL. OCTACHORON_NCCL: auto (where NCCL is found), on (it must be), off.
+# After cuda.cmake. Looks in NCCL_ROOT and NCCL_HOME, the CUDA toolkit, and the folder nvidia/nccl of Python's packages.
+set(OCTACHORON_NCCL auto CACHE STRING "comm nccl: auto, on, off")
+set_property(CACHE OCTACHORON_NCCL PROPERTY STRINGS auto on off)
+set(OCTACHORON_HAS_NCCL OFF)
+if(NOT OCTACHORON_NCCL MATCHES "^(auto|on|off)$")
+  message(FATAL_ERROR "OCTACHORON_NCCL is '${OCTACHORON_NCCL}'; use auto, on or off")
+endif()
+set(nccl_oldest 2.22) # connects when a communicator is made if asked to, aborts several communicators together
+if(OCTACHORON_HAS_CUDA AND NOT OCTACHORON_NCCL STREQUAL off)
+  file(GLOB nccl_packages /usr/local/lib/python3*/*-packages/nvidia/nccl /usr/lib/python3*/*-packages/nvidia/nccl
+    $ENV{VIRTUAL_ENV}/lib/python3*/site-packages/nvidia/nccl)
+  set(nccl_places ${NCCL_ROOT} $ENV{NCCL_ROOT} $ENV{NCCL_HOME} ${CUDAToolkit_TARGET_DIR} ${CUDAToolkit_BIN_DIR}/..
+    ${nccl_packages})
+  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${nccl_places} PATH_SUFFIXES include)
+  # The packages of Python hold no libnccl.so.
+  find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${NCCL_INCLUDE_DIR}/.. ${nccl_places} PATH_SUFFIXES lib64 lib)
+  mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY)
+  if(NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
+    set(NCCL_VERSION "")
+    foreach(part MAJOR MINOR PATCH)
+      file(STRINGS ${NCCL_INCLUDE_DIR}/nccl.h line REGEX "^#define NCCL_${part} ")
+      string(REGEX REPLACE "^#define NCCL_${part} +" "" number "${line}")
+      list(APPEND NCCL_VERSION ${number})
+    endforeach()
+    list(JOIN NCCL_VERSION . NCCL_VERSION)
+    if(NCCL_VERSION VERSION_LESS nccl_oldest)
+      message(STATUS "NCCL ${NCCL_VERSION} is too old: ${NCCL_LIBRARY}")
+    else()
+      set(OCTACHORON_HAS_NCCL ON)
+      add_library(NCCL::NCCL UNKNOWN IMPORTED)
+      set_target_properties(NCCL::NCCL PROPERTIES IMPORTED_LOCATION ${NCCL_LIBRARY}
+        INTERFACE_INCLUDE_DIRECTORIES ${NCCL_INCLUDE_DIR})
+    endif()
+  endif()
+  if(NOT OCTACHORON_HAS_NCCL)
+    message(STATUS "no NCCL of version ${nccl_oldest} or later found: comm nccl is left out")
+  endif()
+endif()
+if(OCTACHORON_NCCL STREQUAL on AND NOT OCTACHORON_HAS_NCCL)
+  message(FATAL_ERROR "no NCCL of version ${nccl_oldest} or later was found, or no CUDA toolkit; set NCCL_ROOT to the folder with its include and lib, or OCTACHORON_NCCL=off")
+endif()

@@ -1,0 +1,50 @@
+#include "core/train/algorithm_choices.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "core/base/error.h"
+#include "core/parallel/together.h"
+
+namespace octachoron {
+
+namespace {
+
+constexpr const char* kFile = "/tuning.json";
+
+}  // namespace
+
+std::string read_choices(const std::string& output) {
+  std::ifstream file(output + kFile);
+  std::ostringstream contents;
+  if (file) contents << file.rdbuf();
+  return contents.str();
+}
+
+void restore_choices(const std::string& output, const std::string& kept) {
+  if (kept.empty() || std::filesystem::exists(output + kFile)) return;
+  std::error_code error;
+  std::filesystem::create_directories(output, error);
+  std::ofstream file(output + kFile);
+  file << kept;
+  file.close();
+  if (file.fail())
+    fail(ExitStatus::data, "the choices of algorithms that the checkpoint keeps cannot be written to '", output, kFile,
+         "' (the disk may be full); free space");
+}
+
+void prepare_on_rank_0_first(const RankPrograms& programs, Device& device, const ProcessGrid& grid, const World& world) {
+  if (world.size() == 1) return;
+  together(world, [&] {
+    if (world.rank() != 0) return true;
+    programs.for_each([&](const char*, const PlannedProgram& planned) {
+      for (const Segment& segment : planned.program.segments)
+        for (const Operation& operation : segment.operations)
+          if (!is_communication(operation.op)) device.prepare(describe_for_device(operation, grid.coordinate(0)));
+    });
+    return true;
+  });
+}
+
+}  // namespace octachoron

@@ -1,0 +1,19 @@
+#pragma once
+/// Which algorithms a device chose by measuring: other ones give other bits, so a run keeps them (contract 1.3).
+#include <string>
+
+#include "core/parallel/world.h"
+#include "core/plugin/device.h"
+#include "core/schedule/rank_programs.h"
+
+namespace octachoron {
+
+/// Contents of `<output>/tuning.json`, which the device writes; empty if there is none.
+std::string read_choices(const std::string& output);
+/// Makes the file from what a checkpoint keeps, where there is none. \throws Error(data) if it cannot be written
+void restore_choices(const std::string& output, const std::string& kept);
+
+/// Rank 0 prepares the operations of its programs first, so that other ranks find its choices. Collective.
+void prepare_on_rank_0_first(const RankPrograms& programs, Device& device, const ProcessGrid& grid, const World& world);
+
+}  // namespace octachoron
