@@ -97,7 +97,7 @@ def breakdown(trace, rank, by, peaks, copy):
             computed.append(event)
         parts[part][key_of(event, by)].add(event, roofline_ms(event, peaks, copy))
     compute, comm, busy = union_ms(computed), union_ms(sent), union_ms(computed + sent)
-    return parts, {"compute": compute, "communication": comm, "overlap": compute + comm - busy, "busy": busy}
+    return parts, {"compute": compute, "communication": comm, "overlap": max(0.0, compute + comm - busy), "busy": busy}
 
 
 def print_row(name, row, step_ms, peaks, copy, part):

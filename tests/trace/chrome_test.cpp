@@ -59,7 +59,7 @@ TEST(Chrome, OperationsCarryTypeAndCostWhereItIsKnown) {
   const auto at = events.find("\"name\":\"free\"");
   ASSERT_NE(at, std::string::npos);
   EXPECT_THAT(events.substr(at, events.find('\n', at) - at),
-              HasSubstr("\"type\":\"f32\",\"flops\":2e+09,\"memory_bytes\":48}"));
+              HasSubstr("\"type\":\"u8\",\"flops\":2e+09,\"memory_bytes\":48}"));
 }
 
 }  // namespace
