@@ -69,6 +69,7 @@ mkdir -p "$folder"/tests/{gpu,bench,faults}
 cp "$root"/tests/mpirun.sh "$folder/tests/"
 cp "$here"/*.py "$folder/tests/gpu/" 2>/dev/null || true
 cp "$root"/tests/faults/*.py "$folder/tests/faults/"
+cp -r "$root/tests/oracle" "$folder/tests/" # parity.py uses its schedule
 cp -r "$root/tests/bench/peers" "$folder/tests/bench/"
 cp "$here"/bundle/{env,run}.sh "$folder/"
 find "$folder" -name __pycache__ -prune -exec rm -r {} +
