@@ -57,6 +57,10 @@ bool Communicator::is_concurrent() const {
   return table().is_concurrent(handle_) != 0;
 }
 
+bool Communicator::is_capturable() const {
+  return table().is_capturable(handle_) != 0;
+}
+
 std::string Communicator::poll_error() {
   char text[512] = "";
   const oct_status status = table().poll_error(handle_, text, sizeof text);

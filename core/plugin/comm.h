@@ -33,6 +33,7 @@ class Communicator {
   void exchange_end(oct_lane* lane) { check(table().exchange_end(handle_, lane), "exchange_end"); }
   oct_comm_counters counters(int group, bool reset);
   bool is_concurrent() const;
+  bool is_capturable() const;
   std::string poll_error();
   std::string pending();  ///< what the lanes wait for; empty if nothing or unknown
   void abort() noexcept;
