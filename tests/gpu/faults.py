@@ -134,12 +134,13 @@ class Machine(GpuTest):
 
 
 class Reductions(GpuTest):
-    """E08, I03: a reduction waits for the kernels that write what it sends. Executed operation by operation, which waits
-    for everything, a step has the same bits, with kernels that take far longer than it takes to start a reduction."""
+    """E08, I03: a reduction waits for the kernels that write what it sends. Executed operation by operation, which
+    waits for everything, a step has the same bits, with kernels that take far longer than to start a reduction."""
 
-    SLOW = {"model__layers": 2, "model__hidden": 768, "model__heads": 12, "model__sequence": 256, "batch__global": 32,
-            "batch__micro": 8, "run__steps": 3, "parallel__bucket": "0.5"}  # yapf: disable
-    QUICK = {"model__layers": 2, "model__hidden": 64, "model__sequence": 32, "run__steps": 3, "parallel__bucket": "0.01"}
+    COMMON = {"model__layers": 2, "run__steps": 3, "optimizer__learning_rate": "1e-3"}
+    SLOW = {"model__hidden": 768, "model__heads": 12, "model__sequence": 256, "batch__global": 32, "batch__micro": 8,
+            "parallel__bucket": "0.5", **COMMON}  # yapf: disable
+    QUICK = {"model__hidden": 64, "model__sequence": 32, "parallel__bucket": "0.01", **COMMON}
 
     def assert_same_bits(self, axis):
         size = self.SLOW if DEVICE == "cuda" else self.QUICK
