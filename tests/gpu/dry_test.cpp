@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "core/plugin/abi.h"
 #include "core/plugin/dtype.h"
+#include "plugins/device/cuda/sharing.h"
 
 namespace octachoron {
 namespace {
@@ -177,6 +179,21 @@ TEST_F(CudaDry, WorkspaceIsLinear) {
         .workspace_bytes;
   };
   EXPECT_LT(embedding(16384), 4 * 16384 * 768);
+}
+
+// H06: which rank has which GPU, and a warning where two have one. Equal addresses on two nodes are two GPUs.
+TEST(CudaSharing, NamesRanksThatHaveOneGpu) {
+  const auto rank = [](const char* node, const char* bus, unsigned char id) {
+    cuda::RankGpu gpu;
+    std::strcpy(gpu.node, node), std::strcpy(gpu.bus, bus), gpu.uuid[0] = id;
+    return gpu;
+  };
+  std::vector<cuda::RankGpu> ranks = {rank("a", "0:18", 1), rank("b", "0:18", 2), rank("a", "0:19", 3)};
+  EXPECT_THAT(cuda::gpus_by_node(ranks), testing::ElementsAre("node a: rank 0 has GPU 0:18, rank 2 has GPU 0:19",
+                                                              "node b: rank 1 has GPU 0:18"));
+  EXPECT_EQ(cuda::sharing_warning(ranks), "");
+  ranks[2] = ranks[0];
+  EXPECT_THAT(cuda::sharing_warning(ranks), HasSubstr("(ranks 0, 2 have 0:18 of a,"));
 }
 
 }  // namespace
