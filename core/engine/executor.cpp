@@ -16,6 +16,14 @@ namespace octachoron {
 
 namespace {
 
+constexpr const char* kStepName = "step";
+
+using HostClock = std::chrono::steady_clock;
+
+double since(HostClock::time_point begin) {
+  return std::chrono::duration<double>(HostClock::now() - begin).count();
+}
+
 std::uint64_t label_of(const Operation& operation, const Call& call) {
   return hash64(operation.label) + std::uint64_t(call.micro_batch);
 }
@@ -260,10 +268,17 @@ void Executor::launch(std::size_t issue) {
   }
 }
 
-void Executor::enqueue_all() {
+// Under their names for profilers, and with places for their times.
+void Executor::enqueue_all(bool timed) {
+  Device& device = context_.device;
   for (std::size_t i = 0; i < bound_.size(); ++i) {
     wait_for_producers(i);
+    oct_lane* lane = bound_[i].lane;
+    double* begin_s = timed ? &records_[i].begin_s : nullptr;
+    double* end_s = timed ? &records_[i].end_s : nullptr;
+    device.span_begin(lane, expansion_.issues[i].operation->label.c_str(), begin_s, end_s);
     launch(i);
+    device.span_end(lane, end_s);
     announce(i);
   }
 }
@@ -275,44 +290,71 @@ bool Executor::may_capture() const {
          std::none_of(expansion_.issues.begin(), expansion_.issues.end(), communicates);
 }
 
-void Executor::capture() {
-  auto graph = std::make_unique<DeviceGraph>(context_.device, lanes_);
-  enqueue_all();
-  graph->finish();
-  graph_ = std::move(graph);
+// A program that runs once is not worth a graph.
+bool Executor::prepare_graph() {
+  if (!graph_ && has_run_ && may_capture()) {
+    auto graph = std::make_unique<DeviceGraph>(context_.device, lanes_);
+    enqueue_all(context_.device.times_graphs());
+    graph->finish();
+    graph_ = std::move(graph);
+    graph_times_.resize(2 * bound_.size());
+  }
+  has_run_ = true;
+  return graph_ != nullptr;
 }
 
-// A program that runs once is not worth a graph.
-void Executor::run() {
-  Flight flight(context_);
-  if (!graph_ && has_run_ && may_capture()) capture();
-  has_run_ = true;
-  if (graph_) {
-    graph_->launch();
+void Executor::finish(Flight& flight, bool as_graph) {
+  if (as_graph) {
     oct_lane* const lane = graph_->lane();
     wait_for({&lane, 1});
   } else {
-    enqueue_all();
     wait_for(lanes_);
   }
   flight.land();
   check_errors();
 }
 
-std::span<const OperationRecord> Executor::run_observed() {
+void Executor::run() {
   Flight flight(context_);
-  for (std::size_t i = 0; i < bound_.size(); ++i) {
-    const Bound& bound = bound_[i];
+  const bool as_graph = prepare_graph();
+  context_.device.span_begin(nullptr, kStepName, nullptr, nullptr);
+  if (as_graph)
+    graph_->launch();
+  else
+    enqueue_all(false);
+  context_.device.span_end(nullptr, nullptr);
+  finish(flight, as_graph);
+}
+
+std::span<const OperationRecord> Executor::run_observed() {
+  double ignored[2];  // lives longer than the flight
+  Flight flight(context_);
+  const bool has_graph = prepare_graph();
+  const HostClock::time_point begin = HostClock::now();
+  // A device begins to record with its first span that has times.
+  context_.device.span_begin(lanes_.front(), kStepName, &ignored[0], &ignored[1]);
+  context_.device.span_end(lanes_.front(), &ignored[1]);
+  observing_s_ = since(begin);
+  context_.device.span_begin(nullptr, kStepName, nullptr, nullptr);
+  const bool as_graph = has_graph && graph_->launch_timed(graph_times_.data());
+  if (!as_graph) enqueue_all(true);
+  context_.device.span_end(nullptr, nullptr);
+  finish(flight, as_graph);
+  const HostClock::time_point end = HostClock::now();
+  context_.device.synchronize();  // only then may times be read
+  observing_s_ += since(end);
+  for (std::size_t i = 0; i < records_.size(); ++i) {
     records_[i].issue = &expansion_.issues[i];
-    wait_for_producers(i);
-    context_.device.stamp(bound.lane, &records_[i].begin_s);
-    launch(i);
-    context_.device.stamp(bound.lane, &records_[i].end_s);
-    announce(i);
+    if (as_graph) records_[i].begin_s = graph_times_[2 * i], records_[i].end_s = graph_times_[2 * i + 1];
   }
-  finish(flight);
-  context_.device.synchronize();  // only then may stamps be read
   return records_;
+}
+
+OperationCost Executor::cost(const Issue& issue) const {
+  if (is_communication(issue.operation->op)) return {};
+  const Coordinate at = context_.grid.coordinate(context_.rank);
+  const oct_support support = context_.device.query(describe_for_device(*issue.operation, at));
+  return {support.flops, support.bytes};
 }
 
 void Executor::run_stepwise(const std::function<void(const Issue&)>& inspect) {
@@ -321,27 +363,20 @@ void Executor::run_stepwise(const std::function<void(const Issue&)>& inspect) {
     wait_for_producers(i);
     launch(i);
     announce(i);
-    finish(flight);
+    finish(flight, false);
     inspect(expansion_.issues[i]);
   }
-}
-
-void Executor::finish(Flight& flight) {
-  wait_for(lanes_);
-  flight.land();
-  check_errors();
 }
 
 void Executor::wait_for(std::span<oct_lane* const> lanes) {
   completion_->expect(int(lanes.size()));
   for (oct_lane* lane : lanes) enqueue_host(lane, Completion::arrive, completion_.get());
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point begin = Clock::now();
+  const HostClock::time_point begin = HostClock::now();
   double next_bark_s = watchdog_after_s_;
   while (!completion_->wait_for(std::chrono::milliseconds(200))) {
     if (const std::string problem = context_.communicator.poll_error(); !problem.empty())
       fail(ExitStatus::peer_failed, "communication failed (", problem, "); resubmit the job");
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    const double seconds = since(begin);
     if (!watchdog_ || seconds < next_bark_s) continue;
     next_bark_s *= 2;
     watchdog_(context_.communicator.pending(), seconds);

@@ -45,6 +45,11 @@ struct OperationRecord {
   double begin_s = 0, end_s = 0;  ///< the device's clock, comparable between the ranks of a node
 };
 
+/// What the device says of an operation, however long it takes.
+struct OperationCost {
+  double flops = 0, bytes = 0;  ///< arithmetic, memory traffic
+};
+
 class Executor {
  public:
   /// Collective over the grid where the program needs new groups. Program and plan must outlive the executor.
@@ -62,6 +67,10 @@ class Executor {
   void run();
   /// The same, keeping begin and end of every operation.
   std::span<const OperationRecord> run_observed();
+  /// Host time for which the last observed run began to record and collected times: no part of a step.
+  double observing_s() const { return observing_s_; }
+  /// Of device operations; of communication nothing.
+  OperationCost cost(const Issue& issue) const;
   /// Operation by operation; `inspect` is called after each. The slow way: --check and tests.
   void run_stepwise(const std::function<void(const Issue&)>& inspect);
 
@@ -111,10 +120,10 @@ class Executor {
   void launch(std::size_t issue);
   void enqueue_host(oct_lane* lane, void (*function)(void*), void* argument);
   void announce(std::size_t issue);
-  void enqueue_all();
-  void capture();
+  void enqueue_all(bool timed);
   bool may_capture() const;
-  void finish(Flight& flight);
+  bool prepare_graph();
+  void finish(Flight& flight, bool as_graph);
   void wait_for(std::span<oct_lane* const> lanes);
   void check_errors();
 
@@ -125,9 +134,11 @@ class Executor {
   std::vector<DeviceEvent> events_;
   std::vector<Bound> bound_;
   std::vector<OperationRecord> records_;
+  double observing_s_ = 0;
   std::unique_ptr<Completion> completion_;
   std::vector<oct_lane*> lanes_;
   std::unique_ptr<DeviceGraph> graph_;
+  std::vector<double> graph_times_;  // begin and end of each issue
   bool has_run_ = false;
   int delay_us_ = 0;
   std::vector<int> delays_us_;

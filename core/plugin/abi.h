@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 #define OCT_ABI_MAJOR 1 /* +1: a field moved, changed its type or meaning, or was removed */
-#define OCT_ABI_MINOR 1 /* +1: a field or an operation was appended */
+#define OCT_ABI_MINOR 2 /* +1: a field or an operation was appended */
 
 typedef enum oct_status {
   OCT_OK = 0,
@@ -135,6 +135,20 @@ typedef struct oct_device_table {
   oct_status (*synchronize)(oct_device*); /* until all lanes are empty */
   /// The first error of enqueued work since the last call, or OCT_OK. `text` gets one line.
   oct_status (*poll_error)(oct_device*, char* text, size_t bytes);
+
+  /// Spans: a name for profilers and, unless `begin` and `end` are null, when the device began the first and
+  /// ended the last of what is enqueued on the lane up to span_end(), host functions included, in seconds of
+  /// the clock of stamp(). What the lane waits for before is not in it. If nothing is enqueued, both are the
+  /// end of the lane's span before. The next synchronize() writes them; until then the places must live. Spans
+  /// nest: work belongs to the innermost one with times. Without times `lane` may be null. In a capture the
+  /// places are not written: the graph gets a span with times. `name` is needed for the call only. Optional,
+  /// both or none.
+  oct_status (*span_begin)(oct_device*, oct_lane*, const char* name, double* begin, double* end);
+  oct_status (*span_end)(oct_device*, oct_lane*);
+  /// graph_launch() that has the times of the graph's spans written, in the order in which they began: of
+  /// number k at times[2 * k] and times[2 * k + 1]. OCT_UNSUPPORTED, with nothing enqueued, where they cannot
+  /// be had: what was captured can be enqueued instead. Optional.
+  oct_status (*graph_launch_timed)(oct_device*, int32_t graph, oct_lane*, double* times);
 } oct_device_table;
 
 /* ---------------------------------------------------------------- comm

@@ -8,7 +8,8 @@
 namespace octachoron {
 
 Device::Device(PluginLibrary library, const oct_host& host, const oct_device_options& options)
-    : library_(std::move(library)) {
+    : library_(std::move(library)),
+      has_spans_(library_.has(&oct_device_table::span_begin) && library_.has(&oct_device_table::span_end)) {
   check(table().create(&host, &options, &handle_), "create");
 }
 
@@ -97,6 +98,14 @@ DeviceGraph::DeviceGraph(Device& device, std::span<oct_lane* const> lanes) : dev
 
 void DeviceGraph::finish() {
   device_.check(device_.table().capture_end(device_.handle(), &id_), "capture_end");
+}
+
+bool DeviceGraph::launch_timed(double* times) {
+  if (!device_.times_graphs()) return false;
+  const oct_status status = device_.table().graph_launch_timed(device_.handle(), id_, lane_, times);
+  if (status == OCT_UNSUPPORTED) return false;
+  device_.check(status, "graph_launch_timed");
+  return true;
 }
 
 DeviceGraph::~DeviceGraph() {

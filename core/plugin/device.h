@@ -36,6 +36,24 @@ class Device {
     synchronize();
     return seconds;
   }
+  /// Names what is enqueued on the lane up to span_end() for profilers and, unless `begin` is null, has its
+  /// times written, which may be read after synchronize(). A device without spans stamps both sides: what it
+  /// waits for before the work then counts. \param lane may be null where `begin` is
+  void span_begin(oct_lane* lane, const char* name, double* begin, double* end) {
+    if (has_spans_)
+      check(table().span_begin(handle_, lane, name, begin, end), "span_begin");
+    else if (begin != nullptr)
+      stamp(lane, begin);
+  }
+  /// \param end as given to span_begin()
+  void span_end(oct_lane* lane, double* end) {
+    if (has_spans_)
+      check(table().span_end(handle_, lane), "span_end");
+    else if (end != nullptr)
+      stamp(lane, end);
+  }
+  /// Whether spans of a capture can have times in its launches.
+  bool times_graphs() const { return has_spans_ && library_.has(&oct_device_table::graph_launch_timed); }
   void synchronize() { check(table().synchronize(handle_), "synchronize"); }
   /// Empty if nothing went wrong since the last call.
   std::string poll_error();
@@ -46,6 +64,7 @@ class Device {
  private:
   PluginLibrary library_;
   oct_device* handle_ = nullptr;
+  bool has_spans_;
 };
 
 /// Memory, lanes and events of a device, released with the object. The device must outlive them.
@@ -108,6 +127,10 @@ class DeviceGraph {
   DeviceGraph& operator=(const DeviceGraph&) = delete;
   void finish();
   void launch() { device_.check(device_.table().graph_launch(device_.handle(), id_, lane_), "graph_launch"); }
+  /// The same, and has the times of all spans of the capture written: of number k at times[2 k] and
+  /// times[2 k + 1], which may be read after synchronize(). \returns false, with nothing launched, if they
+  /// cannot be had
+  bool launch_timed(double* times);
   /// The lane it is launched on.
   oct_lane* lane() const { return lane_; }
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/base/json.h"
+#include "core/plugin/dtype.h"
 
 namespace octachoron {
 
@@ -60,6 +61,14 @@ std::string group_text(const Timeline& timeline, const Interval& interval) {
   return text(to_string(interval.axes), " (", peers.purpose, "): ranks ", ranks);
 }
 
+// For comparisons with what a device can do: the type of the first operand, arithmetic and memory traffic.
+std::string cost_arguments(const Timeline& timeline, const Issue& issue) {
+  if (!timeline.cost) return "";
+  const OperationCost cost = timeline.cost(issue);
+  return text(",\"type\":\"", name(issue.operation->operands.front().view.dtype),
+              "\",\"flops\":", json_number(cost.flops), ",\"memory_bytes\":", json_number(cost.bytes));
+}
+
 std::string arguments(const Timeline& timeline, const Interval& interval, const Verdict* verdict) {
   const Operation& operation = timeline.operation(interval);
   const Issue& issue = timeline.expansion->issues[interval.issue];
@@ -67,7 +76,7 @@ std::string arguments(const Timeline& timeline, const Interval& interval, const 
   std::string out = text("\"operation\":\"", name(operation.op),
                          "\",\"segment\":", json_text(timeline.program->segments[call.segment].name),
                          ",\"micro_batch\":", call.micro_batch);
-  if (verdict == nullptr) return out;
+  if (verdict == nullptr) return out + cost_arguments(timeline, issue);
   return out + text(",\"bytes\":", message_view(operation).bytes(),
                     ",\"group\":", json_text(group_text(timeline, interval)),
                     ",\"hidden_ms\":", json_number(1e3 * verdict->hidden_s),

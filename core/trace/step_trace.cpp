@@ -35,9 +35,10 @@ Timeline StepTracer::timeline(const Executor& executor, std::span<const Operatio
                     .grid = grid_,
                     .rank = world_.rank(),
                     .network = network_,
-                    .step_s = step_s,
+                    .step_s = step_s - executor.observing_s(),
                     .clock_error_s = world_.maximum(offset.error_s),
-                    .intervals = {}};
+                    .intervals = {},
+                    .cost = [&executor](const Issue& issue) { return executor.cost(issue); }};
   const AllBegins begins = gather_begins(
       world_, communication_begins(*timeline.program, *timeline.expansion, records, offset.offset_s));
   return make_timeline(std::move(timeline), records, offset.offset_s, begins);

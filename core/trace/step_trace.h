@@ -14,8 +14,8 @@ class StepTracer {
   StepTracer(const World& world, const ProcessGrid& grid, NetworkFacts network,
              std::function<double()> clock);
 
-  /// \param records of run_observed() \param step_s length of the step on this rank. The executor must
-  /// outlive the result
+  /// \param records of run_observed() \param step_s length of the step on this rank, with what the executor
+  /// spent on observing, which is taken off. The executor must outlive the result
   Timeline timeline(const Executor& executor, std::span<const OperationRecord> records, double step_s) const;
 
   /// Means over ranks, in which the identities of Accounting hold as well.

@@ -3,6 +3,7 @@
 /// corrected for peers that came late.
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "core/engine/executor.h"
@@ -43,6 +44,7 @@ struct Timeline {
   double step_s = 0;                ///< length of the step on the host's clock
   double clock_error_s = 0;         ///< how far the clocks of different nodes may be apart
   std::vector<Interval> intervals;  ///< one an issue, in program order
+  std::function<OperationCost(const Issue&)> cost = {};  ///< empty: unknown
 
   const Operation& operation(const Interval& interval) const {
     return *expansion->issues[interval.issue].operation;

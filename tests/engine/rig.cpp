@@ -62,7 +62,7 @@ StepResult Session::step() {
   return last_ = session.step(input, 1e-2, ++steps_);
 }
 
-std::string Session::bits() const {
+std::string Session::bits() {
   std::string bytes(2 * sizeof(double), '\0');
   std::memcpy(bytes.data(), &last_.loss, sizeof(double));
   std::memcpy(bytes.data() + sizeof(double), &last_.grad_norm, sizeof(double));

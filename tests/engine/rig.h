@@ -36,7 +36,7 @@ class Session {
   explicit Session(const Strings& overrides);
   StepResult step();
   /// Loss, gradient norm, masters and moments of this rank, as they are in memory.
-  std::string bits() const;
+  std::string bits();
   void expect_no_damage();  ///< guards, errors of plugins
 
   World world;

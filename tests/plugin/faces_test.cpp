@@ -88,6 +88,26 @@ TEST(Device, OwnsItsPartsAndOrdersLanes) {
   EXPECT_EQ(device.poll_error(), "");
 }
 
+// Slots that are null, and a table that ends before them.
+TEST(Device, WithoutSpansStampsBothSides) {
+  for (const char* name : {"device-thread.so", "device-hidden.so"}) {
+    Device device(PluginLibrary(kFixtures + name, OCT_DEVICE), kHost, kOptions);
+    DeviceLane lane(device, "lane", 0);
+    double begin = -1, end = -1, before = -1, after = -1;
+    device.span_begin(nullptr, "a name", nullptr, nullptr);
+    device.stamp(lane.handle(), &before);
+    device.span_begin(lane.handle(), "timed", &begin, &end);
+    device.span_end(lane.handle(), &end);
+    device.stamp(lane.handle(), &after);
+    device.span_end(nullptr, nullptr);
+    device.synchronize();
+    EXPECT_GT(before, 0) << name;
+    EXPECT_LE(before, begin) << name;
+    EXPECT_LE(begin, end) << name;
+    EXPECT_LE(end, after) << name;
+  }
+}
+
 TEST(Device, RefusalsCarryThePluginsText) {
   Device device(PluginLibrary(kFixtures + "device-thread.so", OCT_DEVICE), kHost, kOptions);
   EXPECT_EQ(device.query({}).supported, 0);

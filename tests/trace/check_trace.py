@@ -1,7 +1,7 @@
 """check_trace.py FILE RANKS: the trace is JSON that Perfetto accepts, and says what the contract asks for.
 
 Every rank is a process and every lane a thread with a name; events of a thread do not overlap; communication names its
-bytes, group and reason; the accounting of the summary holds.
+bytes, group and reason, computation its cost; the accounting of the summary holds.
 """
 import collections
 import json
@@ -25,8 +25,11 @@ for event in events:
     assert (event["pid"], event["tid"]) in names, event
     lanes[event["pid"], event["tid"]].append(event)
     categories[event["cat"]] += 1
+    arguments = event["args"]
+    if event["cat"] in ("gemm", "compute"):
+        assert arguments["type"] and arguments["memory_bytes"] > 0, event
+        assert arguments["flops"] > 0 or event["cat"] == "compute", event
     if event["cat"] == "communication":
-        arguments = event["args"]
         assert arguments["bytes"] > 0 and arguments["group"] and arguments["reason"], event
         assert (arguments["reason"] == "hidden") == (arguments["why"] == ""), event
 for lane, own in lanes.items():

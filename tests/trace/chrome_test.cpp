@@ -50,5 +50,17 @@ TEST(Json, TextsAreEscapedAndNumbersAreNumbers) {
   EXPECT_EQ(json_number(-std::numeric_limits<double>::infinity()), "null");
 }
 
+TEST(Chrome, OperationsCarryTypeAndCostWhereItIsKnown) {
+  const Step step(pattern(Pattern::dependent));
+  Timeline timeline = step.timeline({{1, 10}, {10, 18}, {18, 20}, {20, 25}});
+  EXPECT_THAT(chrome_events(timeline, judge(timeline), 0), testing::Not(HasSubstr("flops")));
+  timeline.cost = [](const Issue& issue) { return OperationCost{issue.operation->label == "free" ? 2e9 : 0, 48}; };
+  const std::string events = chrome_events(timeline, judge(timeline), 0);
+  const auto at = events.find("\"name\":\"free\"");
+  ASSERT_NE(at, std::string::npos);
+  EXPECT_THAT(events.substr(at, events.find('\n', at) - at),
+              HasSubstr("\"type\":\"f32\",\"flops\":2e+09,\"memory_bytes\":48}"));
+}
+
 }  // namespace
 }  // namespace octachoron::trace_test

@@ -30,7 +30,9 @@ bool is_pinned(const void* memory) {
 }  // namespace
 
 Device::Device(const oct_host& host, const oct_device_options& options)
-    : host_(host), dry_(options.dry == 1) {
+    : host_(host), dry_(options.dry == 1), spans_(stamps_, [this](const std::string& line) {
+        if (host_.rank == 0 && host_.log != nullptr) host_.log(host_.user, 1, line.c_str());
+      }) {
   if (dry_) return;
   index_ = choose_device(host);
   check(cudaHostAlloc(reinterpret_cast<void**>(&error_), sizeof *error_,
@@ -44,6 +46,7 @@ Device::Device(const oct_host& host, const oct_device_options& options)
   signal_flag(nullptr, nullptr, nullptr, true);
   await_flag(nullptr, nullptr, nullptr, true);
   copy_bytes(nullptr, nullptr, 0, nullptr, true);
+  write_time(nullptr, nullptr, true);
   if (options.tuning != nullptr) tuning_folder_ = options.tuning;
 }
 
@@ -180,7 +183,8 @@ void Device::enqueue_host(Lane& lane, void (*function)(void*), void* argument) {
     throw plugin::Failure(OCT_UNSUPPORTED, "a host function cannot stand in a graph");
   if (lane.calls == nullptr)
     lane.calls = std::make_unique<HostCalls>(lane.stream, [this] { stamps_.deliver(); });
-  lane.calls->post(function, argument);
+  const Spans::HostFunction counted = spans_.counted({function, argument});
+  lane.calls->post(counted.function, counted.argument);
 }
 
 void Device::copy(void* to, const void* from, std::size_t bytes, Lane& lane) const {
@@ -190,9 +194,30 @@ void Device::copy(void* to, const void* from, std::size_t bytes, Lane& lane) con
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, lane.stream), "a copy");
 }
 
+void Device::begin_span(Lane* lane, const char* name, double* begin, double* end) {
+  const bool times = begin != nullptr && end != nullptr;
+  if (times && lane == nullptr) throw std::invalid_argument("a span with times needs a lane");
+  const cudaStream_t stream = lane != nullptr ? lane->stream : nullptr;
+  const bool of_graph = times && graphs_.is_capturing();
+  if (of_graph) graphs_.begin_span(stream);
+  spans_.begin(name, stream, of_graph ? nullptr : begin, of_graph ? nullptr : end);
+  is_of_graph_.push_back(of_graph);
+}
+
+void Device::end_span(Lane* lane) {
+  spans_.end(lane != nullptr ? lane->stream : nullptr);
+  if (is_of_graph_.back()) graphs_.end_span();
+  is_of_graph_.pop_back();
+}
+
+void Device::launch_timed(std::int32_t graph, Lane& lane, double* times) {
+  spans_.launch_graph(graphs_.spans(graph), lane.stream, times, [&] { graphs_.launch(graph, lane.stream); });
+}
+
 void Device::synchronize() {
   for (const auto& lane : lanes_) check(cudaStreamSynchronize(lane->stream), "synchronising");
   stamps_.deliver();
+  spans_.deliver();
 }
 
 std::string Device::take_error() {

@@ -14,6 +14,7 @@
 #include "plugins/device/cuda/graphs.h"
 #include "plugins/device/cuda/host_calls.h"
 #include "plugins/device/cuda/prepared.h"
+#include "plugins/device/cuda/spans.h"
 #include "plugins/device/cuda/stamps.h"
 #include "plugins/device/cuda/tuning.h"
 
@@ -43,6 +44,10 @@ class Device {
   void destroy_lane(Lane* lane);
   void enqueue_host(Lane& lane, void (*function)(void*), void* argument);
   void copy(void* to, const void* from, std::size_t bytes, Lane& lane) const;
+  /// \param lane may be null where `begin` is
+  void begin_span(Lane* lane, const char* name, double* begin, double* end);
+  void end_span(Lane* lane);
+  void launch_timed(std::int32_t graph, Lane& lane, double* times);
   void synchronize();
   /// The first error since the last call; empty: none.
   std::string take_error();
@@ -74,6 +79,8 @@ class Device {
   std::vector<Entry> entries_;
   std::unordered_map<std::string, std::int32_t> ids_;  // by the bytes of the checked description
   Stamps stamps_;
+  Spans spans_;
+  std::vector<bool> is_of_graph_;  // each open span
   Graphs graphs_;
   std::vector<std::unique_ptr<Lane>> lanes_;
 };

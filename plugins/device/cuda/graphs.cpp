@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "plugins/device/cuda/recorder.h"
 #include "plugins/device/cuda/runtime.h"
 
 namespace octachoron::cuda {
@@ -18,8 +19,8 @@ void Graphs::order(cudaStream_t first, cudaStream_t waiting) {
 }
 
 Graphs::~Graphs() {
-  for (const cudaGraphExec_t graph : graphs_)
-    if (graph != nullptr) (void)cudaGraphExecDestroy(graph);
+  for (const Graph& graph : graphs_)
+    if (graph.ready != nullptr) (void)cudaGraphExecDestroy(graph.ready);
 }
 
 void Graphs::begin(const std::vector<cudaStream_t>& streams) {
@@ -27,6 +28,9 @@ void Graphs::begin(const std::vector<cudaStream_t>& streams) {
   if (is_capturing()) throw std::invalid_argument("a capture is under way already");
   check(cudaStreamBeginCapture(streams[0], cudaStreamCaptureModeThreadLocal), "beginning a capture");
   capturing_ = streams;
+  captured_.clear();
+  open_.clear();
+  assigned_.clear();
   for (std::size_t i = 1; i < streams.size(); ++i) order(streams[0], streams[i]);
 }
 
@@ -47,27 +51,83 @@ std::int32_t Graphs::end() {
   for (const cudaEvent_t edge : edges_) (void)cudaEventDestroy(edge);
   edges_.clear();
   check(ended, "ending a capture");
-  cudaGraphExec_t ready = nullptr;
-  const cudaError_t status = cudaGraphInstantiate(&ready, graph, 0);
+  try {
+    graphs_.push_back(instantiate(graph));
+  } catch (...) {
+    (void)cudaGraphDestroy(graph);
+    throw;
+  }
   (void)cudaGraphDestroy(graph);
-  check(status, "making a graph ready");
-  graphs_.push_back(ready);
   return std::int32_t(graphs_.size() - 1);
 }
 
-cudaGraphExec_t Graphs::at(std::int32_t graph) const {
-  if (graph < 0 || std::size_t(graph) >= graphs_.size() || graphs_[std::size_t(graph)] == nullptr)
+/// Nodes that the capture has had since the last call.
+std::vector<cudaGraphNode_t> Graphs::new_nodes() {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cudaGraph_t graph = nullptr;
+#if CUDART_VERSION >= 13000
+  check(cudaStreamGetCaptureInfo(capturing_[0], &status, nullptr, &graph), "asking for a capture");
+#else
+  check(cudaStreamGetCaptureInfo_v2(capturing_[0], &status, nullptr, &graph), "asking for a capture");
+#endif
+  if (graph == nullptr) throw std::invalid_argument("a span of a graph needs a capture");
+  std::size_t count = 0;
+  check(cudaGraphGetNodes(graph, nullptr, &count), "asking for the nodes of a capture");
+  std::vector<cudaGraphNode_t> nodes(count);
+  check(cudaGraphGetNodes(graph, nodes.data(), &count), "asking for the nodes of a capture");
+  std::erase_if(nodes, [this](cudaGraphNode_t node) { return !assigned_.insert(node).second; });
+  return nodes;
+}
+
+void Graphs::begin_span(cudaStream_t stream) {
+  const std::vector<cudaGraphNode_t> before = new_nodes();
+  if (!open_.empty()) {
+    auto& outer = captured_[open_.back()].nodes;
+    outer.insert(outer.end(), before.begin(), before.end());
+  }
+  open_.push_back(captured_.size());
+  captured_.push_back({stream, {}});
+}
+
+void Graphs::end_span() {
+  if (!is_capturing() || open_.empty()) return;  // the capture ended within the span
+  const std::vector<cudaGraphNode_t> own = new_nodes();
+  auto& nodes = captured_[open_.back()].nodes;
+  nodes.insert(nodes.end(), own.begin(), own.end());
+  open_.pop_back();
+}
+
+Graphs::Graph Graphs::instantiate(cudaGraph_t graph) {
+  Graph result;
+  const auto make = [&] { check(cudaGraphInstantiate(&result.ready, graph, 0), "making a graph ready"); };
+  if (captured_.empty()) {
+    make();
+    return result;
+  }
+  const auto numbers = Recorder::instance().numbered(make);
+  NodeSpans nodes;
+  for (std::size_t k = 0; k < captured_.size(); ++k) {
+    result.spans.streams.push_back(captured_[k].stream);
+    for (const cudaGraphNode_t node : captured_[k].nodes)
+      if (const auto found = numbers.find(node); found != numbers.end()) nodes[found->second] = k;
+  }
+  result.spans.nodes = std::make_shared<const NodeSpans>(std::move(nodes));
+  return result;
+}
+
+const Graphs::Graph& Graphs::at(std::int32_t graph) const {
+  if (graph < 0 || std::size_t(graph) >= graphs_.size() || graphs_[std::size_t(graph)].ready == nullptr)
     throw std::invalid_argument("there is no graph " + std::to_string(graph));
   return graphs_[std::size_t(graph)];
 }
 
 void Graphs::launch(std::int32_t graph, cudaStream_t stream) const {
-  check(cudaGraphLaunch(at(graph), stream), "launching a graph");
+  check(cudaGraphLaunch(at(graph).ready, stream), "launching a graph");
 }
 
 void Graphs::destroy(std::int32_t graph) {
-  (void)cudaGraphExecDestroy(at(graph));
-  graphs_[std::size_t(graph)] = nullptr;
+  (void)cudaGraphExecDestroy(at(graph).ready);
+  graphs_[std::size_t(graph)] = {};
 }
 
 }  // namespace octachoron::cuda

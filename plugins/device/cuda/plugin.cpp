@@ -189,6 +189,16 @@ oct_status poll_error(oct_device* device, char* text, size_t bytes) {
   });
 }
 
+oct_status span_begin(oct_device* device, oct_lane* lane, const char* name, double* begin, double* end) {
+  return on(device, [&](Device& d) { d.begin_span(reinterpret_cast<Lane*>(lane), name, begin, end); });
+}
+oct_status span_end(oct_device* device, oct_lane* lane) {
+  return on(device, [&](Device& d) { d.end_span(reinterpret_cast<Lane*>(lane)); });
+}
+oct_status graph_launch_timed(oct_device* device, int32_t graph, oct_lane* lane, double* times) {
+  return on(device, [&](Device& d) { d.launch_timed(graph, as_lane(lane), times); });
+}
+
 constexpr oct_device_table kTable = {.struct_size = sizeof(oct_device_table),
                                      .create = create,
                                      .destroy = destroy,
@@ -220,7 +230,10 @@ constexpr oct_device_table kTable = {.struct_size = sizeof(oct_device_table),
                                      .graph_launch = graph_launch,
                                      .graph_destroy = graph_destroy,
                                      .synchronize = synchronize,
-                                     .poll_error = poll_error};
+                                     .poll_error = poll_error,
+                                     .span_begin = span_begin,
+                                     .span_end = span_end,
+                                     .graph_launch_timed = graph_launch_timed};
 
 constexpr oct_plugin kPlugin = {.abi_major = OCT_ABI_MAJOR,
                                 .abi_minor = OCT_ABI_MINOR,
