@@ -23,13 +23,18 @@ strip --strip-unneeded "$folder"/bin/* "$folder"/plugins/* "$folder"/lib/*
 cat > "$folder/run.sh" <<'RUN'
 #!/usr/bin/env bash
 # run.sh [conformance|device|timing]...: all three without arguments. Ends with the table of rates and a verdict.
-# CUDA_LIBS=FOLDER:... says where libcudart and libcublasLt are, if not in the usual places.
+# CUDA_LIBS=FOLDER:... says where libcudart, libcublasLt and libcudnn are, if not in the usual places.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 libs=${CUDA_LIBS:-}
 if [ -z "$libs" ]; then
   packages=$(python3 -c 'import site, sysconfig; print(sysconfig.get_paths()["purelib"], *site.getsitepackages())' 2>/dev/null)
   for folder in /usr/local/cuda/lib64 /usr/local/cuda/targets/x86_64-linux/lib $(printf '%s/nvidia/cu13/lib ' $packages); do
     if [ -e "$folder/libcublasLt.so.13" ] && [ -e "$folder/libcudart.so.13" ]; then libs=$folder; break; fi
+  done
+fi
+if [ -z "${CUDA_LIBS:-}" ] && ! [ -e "$libs/libcudnn.so.9" ]; then
+  for folder in $(printf '%s/nvidia/cudnn/lib ' ${packages:-}); do
+    if [ -e "$folder/libcudnn.so.9" ]; then libs=${libs:+$libs:}$folder; break; fi
   done
 fi
 export LD_LIBRARY_PATH=$here/lib${libs:+:$libs}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
