@@ -249,13 +249,16 @@ std::vector<Case> attention_cases() {
     const Attributes a = {.i = {s.sequence, s.heads, s.key_heads, s.size},
                           .f = {1 / std::sqrt(double(s.size))}};
     const std::string name = " S " + std::to_string(s.sequence) + " D " + std::to_string(s.size);
-    cases.push_back({"attention" + name, OCT_ATTENTION,
-                     [=](DType t) {
-                       return std::vector<Operand>{gapped(t, tokens, columns, 1),
-                                                   zeros(t, tokens, s.heads * s.size),
-                                                   zeros(OCT_F32, tokens, s.heads)};
-                     },
-                     a, double(s.sequence), true});
+    // With gaps, which leave it to the own kernels, and without.
+    for (const std::int64_t gap : {3, 0}) {
+      cases.push_back({"attention" + name + " gap " + std::to_string(gap), OCT_ATTENTION,
+                       [=](DType t) {
+                         return std::vector<Operand>{with_gap(random(t, tokens, columns, 1), gap),
+                                                     zeros(t, tokens, s.heads * s.size),
+                                                     zeros(OCT_F32, tokens, s.heads)};
+                       },
+                       a, double(s.sequence), true});
+    }
     cases.push_back({"attention_backward" + name, OCT_ATTENTION_BACKWARD,
                      [=](DType t) {
                        // Any numbers will do for out and for a log-sum-exp large enough.

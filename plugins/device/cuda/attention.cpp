@@ -1,10 +1,12 @@
 #include "plugins/device/cuda/attention.h"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
 #include "plugins/device/cuda/attention_plan.h"
 #include "plugins/device/cuda/kernels/kernels.h"
+#include "plugins/device/cuda/runtime.h"
 
 namespace octachoron::cuda {
 namespace {
@@ -37,6 +39,49 @@ std::string describe(const oct_operation& op) {
   return (is_backward(op) ? "gradient of attention (" : "attention (") +
          number("", op.operand[0].rows / op.i[0]) + number(" sequences of ", op.i[0]) +
          number(", heads ", op.i[1]) + number(", key heads ", op.i[2]) + number(" of ", op.i[3]) + ")";
+}
+
+/// Memory and a stream for one execution.
+class Trial {
+ public:
+  ~Trial() {
+    if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
+    (void)cudaFree(memory_);
+  }
+  Trial() = default;
+  Trial(const Trial&) = delete;
+  /// False if there is no room.
+  bool allocate(std::int64_t bytes) {
+    if (cudaMalloc(&memory_, std::size_t(bytes)) != cudaSuccess) {
+      (void)cudaGetLastError();
+      memory_ = nullptr;
+      return false;
+    }
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a stream");
+    check(cudaMemsetAsync(memory_, 0, std::size_t(bytes), stream_), "clearing memory");
+    return true;
+  }
+  char* memory() const { return static_cast<char*>(memory_); }
+  cudaStream_t stream() const { return stream_; }
+  void finish() const { check(cudaStreamSynchronize(stream_), "a trial of attention"); }
+
+ private:
+  void* memory_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+};
+
+/// Runs the graph once, on memory of its own that stands for all operands: its kernels are loaded before
+/// another kernel waits for a flag (see Call::load), and what cannot be launched is known now. Where there is
+/// no room for that it is left out.
+void try_out(CudnnGraph& graph, const CudnnAttentionShape& s) {
+  const std::int64_t tokens = s.sequences * s.length;
+  const std::int64_t row = 2 * std::max({s.qkv_pitch, s.out_pitch, s.dout_pitch, s.dqkv_pitch});
+  const std::int64_t operand = (tokens * std::max(row, 4 * std::max(s.lse_pitch, s.heads)) + 255) / 256 * 256;
+  Trial trial;
+  if (!trial.allocate(operand + graph.workspace_bytes())) return;
+  void* const p = trial.memory();
+  graph.run({p, p, p, p, p, p, p, p, p}, trial.memory() + operand, trial.stream());
+  trial.finish();
 }
 
 /// Reasons of cuDNN have many lines.
@@ -114,9 +159,12 @@ std::unique_ptr<Prepared> prepare_attention(const oct_operation& operation, Cudn
   if (!plan.uses_cudnn) return own;
   std::string why;
   try {
-    auto graph = cudnn->build(shape_of(operation, plan));
-    if (graph->workspace_bytes() <= plan.library_bytes)
+    const CudnnAttentionShape shape = shape_of(operation, plan);
+    auto graph = cudnn->build(shape);
+    if (graph->workspace_bytes() <= plan.library_bytes) {
+      try_out(*graph, shape);
       return std::make_unique<CudnnAttention>(operation, plan, std::move(graph), std::move(own));
+    }
     why = "its workspace is " + std::to_string(graph->workspace_bytes()) + " bytes, not at most " +
           std::to_string(plan.library_bytes);
   } catch (const std::exception& refusal) {

@@ -35,10 +35,10 @@ void check(fe::error_t error) {
   if (error.is_bad()) throw std::runtime_error(error.get_message());
 }
 
-/// The whole graph in cuDNN's terms, as [sequences, heads, length, size].
+/// Writes the shape into a graph in cuDNN's terms, as [sequences, heads, length, size].
 class Description {
  public:
-  explicit Description(const CudnnAttentionShape& shape) : s_(shape), graph_(std::make_shared<Graph>()) {
+  Description(const CudnnAttentionShape& shape, Graph* graph) : s_(shape), graph_(graph) {
     graph_->set_io_data_type(fe::DataType_t::BFLOAT16)
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
         .set_compute_data_type(fe::DataType_t::FLOAT);
@@ -47,7 +47,6 @@ class Description {
     else
       describe_forward();
   }
-  const std::shared_ptr<Graph>& graph() const { return graph_; }
 
  private:
   Sizes sizes(std::int64_t heads, std::int64_t columns) const {
@@ -111,7 +110,7 @@ class Description {
   }
 
   CudnnAttentionShape s_;
-  std::shared_ptr<Graph> graph_;
+  Graph* graph_;
 };
 
 class BuiltGraph : public CudnnGraph {
@@ -164,8 +163,9 @@ class OpenCudnn : public Cudnn {
 
   const std::string& version() const override { return version_; }
   std::unique_ptr<CudnnGraph> build(const CudnnAttentionShape& shape) override {
-    const std::shared_ptr<Graph> graph = Description(shape).graph();
+    const auto graph = std::make_shared<Graph>();
     if (device_ != nullptr) graph->set_device_properties(device_).set_sm_version(capability_);
+    Description(shape, graph.get());  // after the device: parts of the graph copy it when they are made
     check(graph->validate());
     check(graph->build_operation_graph(handle_));
     check(graph->create_execution_plans({fe::HeurMode_t::A}));
