@@ -15,8 +15,8 @@ SpanLog& log_of_device() {
 }
 
 // On the first grid of the launch, after two steps.
-struct Run {
-  Run(const World& world, const char* graphs)
+struct Spanning {
+  Spanning(const World& world, const char* graphs)
       : session(with(grids(world.size()).front(),
                      {"backend.device=" OCTACHORON_SPAN_PLUGIN, std::string("engine.graphs=") + graphs})),
         log(log_of_device()) {
@@ -52,7 +52,7 @@ Strings behind_step(const Strings& labels) {
 
 TEST(Spans, TimeAndNameTheOperationsOfAnObservedStep) {
   const World world(MPI_COMM_WORLD);
-  Run run(world, "off");
+  Spanning run(world, "off");
   const auto records = run.session.session.training().run_observed();
   EXPECT_EQ(run.log.timed, behind_step(run.labels())) << "the first one has the device begin to record";
   EXPECT_EQ(run.log.named, Strings{"step"});
@@ -63,7 +63,7 @@ TEST(Spans, TimeAndNameTheOperationsOfAnObservedStep) {
 
 TEST(Spans, NameTheOperationsOfAnyStep) {
   const World world(MPI_COMM_WORLD);
-  Run run(world, "off");
+  Spanning run(world, "off");
   run.session.step();
   EXPECT_EQ(run.log.named, behind_step(run.labels()));
   EXPECT_TRUE(run.log.timed.empty());
@@ -74,7 +74,7 @@ TEST(Spans, NameTheOperationsOfAnyStep) {
 TEST(Spans, OfAGraphAreTimedByItsLaunch) {
   const World world(MPI_COMM_WORLD);
   if (world.size() > 1) GTEST_SKIP() << "this network cannot be captured";
-  Run run(world, "on");
+  Spanning run(world, "on");
   EXPECT_EQ(run.log.captured, run.labels());
   run.session.step();
   EXPECT_EQ(run.log.named, Strings{"step"}) << "the graph was launched, not its operations";

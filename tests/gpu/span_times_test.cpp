@@ -17,7 +17,7 @@ TEST(Periods, CoverAllWorkOfTheirCallsWhateverTheOrderOfRecords) {
   // Span 1: two kernels of two calls. Span 2: none. Span 3: a copy known by the runtime's number. Call 50: of
   // no span.
   std::vector<Work> works = {
-      {10, 0, {100, 200}}, {11, 0, {150, 260}}, {77, 30, {400, 500}}, {50, 0, {1, 9999}}};
+      {10, 0, 0, {100, 200}}, {11, 0, 0, {150, 260}}, {77, 30, 0, {400, 500}}, {50, 0, 0, {1, 9999}}};
   std::vector<Link> links = {{10, 1}, {11, 1}, {12, 1}, {20, 2}, {30, 3}};
   std::minstd_rand random(1);
   for (int k = 0; k < 20; ++k) {

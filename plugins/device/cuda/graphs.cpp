@@ -8,6 +8,40 @@
 #include "plugins/device/cuda/runtime.h"
 
 namespace octachoron::cuda {
+namespace {
+
+// Edges may carry data, which the shorter forms of these functions refuse to leave out.
+std::vector<cudaGraphNode_t> newest_nodes(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  const cudaGraphNode_t* nodes = nullptr;
+  const cudaGraphEdgeData* edges = nullptr;
+  std::size_t count = 0;
+#if CUDART_VERSION >= 13000
+  check(cudaStreamGetCaptureInfo(stream, &status, nullptr, nullptr, &nodes, &edges, &count), "a capture");
+#else
+  check(cudaStreamGetCaptureInfo_v3(stream, &status, nullptr, nullptr, &nodes, &edges, &count), "a capture");
+#endif
+  if (status != cudaStreamCaptureStatusActive) throw std::invalid_argument("the lane is not being captured");
+  return {nodes, nodes + count};
+}
+
+std::vector<cudaGraphNode_t> dependencies(cudaGraphNode_t node) {
+  const auto ask = [node](cudaGraphNode_t* nodes, cudaGraphEdgeData* edges, std::size_t* count) {
+#if CUDART_VERSION >= 13000
+    check(cudaGraphNodeGetDependencies(node, nodes, edges, count), "the edges of a graph");
+#else
+    check(cudaGraphNodeGetDependencies_v2(node, nodes, edges, count), "the edges of a graph");
+#endif
+  };
+  std::size_t count = 0;
+  ask(nullptr, nullptr, &count);
+  std::vector<cudaGraphNode_t> nodes(count);
+  std::vector<cudaGraphEdgeData> edges(count);
+  if (count > 0) ask(nodes.data(), edges.data(), &count);
+  return nodes;
+}
+
+}  // namespace
 
 /// `waiting` goes on after what is enqueued on `first`.
 void Graphs::order(cudaStream_t first, cudaStream_t waiting) {
@@ -30,7 +64,7 @@ void Graphs::begin(const std::vector<cudaStream_t>& streams) {
   capturing_ = streams;
   captured_.clear();
   open_.clear();
-  assigned_.clear();
+  known_.clear();
   for (std::size_t i = 1; i < streams.size(); ++i) order(streams[0], streams[i]);
 }
 
@@ -61,26 +95,22 @@ std::int32_t Graphs::end() {
   return std::int32_t(graphs_.size() - 1);
 }
 
-/// Nodes that the capture has had since the last call.
-std::vector<cudaGraphNode_t> Graphs::new_nodes() {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  cudaGraph_t graph = nullptr;
-#if CUDART_VERSION >= 13000
-  check(cudaStreamGetCaptureInfo(capturing_[0], &status, nullptr, &graph), "asking for a capture");
-#else
-  check(cudaStreamGetCaptureInfo_v2(capturing_[0], &status, nullptr, &graph), "asking for a capture");
-#endif
-  if (graph == nullptr) throw std::invalid_argument("a span of a graph needs a capture");
-  std::size_t count = 0;
-  check(cudaGraphGetNodes(graph, nullptr, &count), "asking for the nodes of a capture");
-  std::vector<cudaGraphNode_t> nodes(count);
-  check(cudaGraphGetNodes(graph, nodes.data(), &count), "asking for the nodes of a capture");
-  std::erase_if(nodes, [this](cudaGraphNode_t node) { return !assigned_.insert(node).second; });
-  return nodes;
+/// What the stream has captured since it was last looked at: from its newest nodes back to known ones.
+std::vector<cudaGraphNode_t> Graphs::new_nodes(cudaStream_t stream) {
+  std::vector<cudaGraphNode_t> reached = newest_nodes(stream), found;
+  while (!reached.empty()) {
+    const cudaGraphNode_t node = reached.back();
+    reached.pop_back();
+    if (!known_.insert(node).second) continue;
+    found.push_back(node);
+    const std::vector<cudaGraphNode_t> before = dependencies(node);
+    reached.insert(reached.end(), before.begin(), before.end());
+  }
+  return found;
 }
 
 void Graphs::begin_span(cudaStream_t stream) {
-  const std::vector<cudaGraphNode_t> before = new_nodes();
+  const std::vector<cudaGraphNode_t> before = new_nodes(stream);
   if (!open_.empty()) {
     auto& outer = captured_[open_.back()].nodes;
     outer.insert(outer.end(), before.begin(), before.end());
@@ -91,9 +121,9 @@ void Graphs::begin_span(cudaStream_t stream) {
 
 void Graphs::end_span() {
   if (!is_capturing() || open_.empty()) return;  // the capture ended within the span
-  const std::vector<cudaGraphNode_t> own = new_nodes();
-  auto& nodes = captured_[open_.back()].nodes;
-  nodes.insert(nodes.end(), own.begin(), own.end());
+  CapturedSpan& span = captured_[open_.back()];
+  const std::vector<cudaGraphNode_t> own = new_nodes(span.stream);
+  span.nodes.insert(span.nodes.end(), own.begin(), own.end());
   open_.pop_back();
 }
 

@@ -46,14 +46,14 @@ class Graphs {
   };
   const Graph& at(std::int32_t graph) const;
   void order(cudaStream_t first, cudaStream_t waiting);
-  std::vector<cudaGraphNode_t> new_nodes();
+  std::vector<cudaGraphNode_t> new_nodes(cudaStream_t stream);
   Graph instantiate(cudaGraph_t graph);
 
   std::vector<cudaStream_t> capturing_;
   std::vector<cudaEvent_t> edges_;  // of this capture
   std::vector<CapturedSpan> captured_;
-  std::vector<std::size_t> open_;                 // of captured_, innermost last
-  std::unordered_set<cudaGraphNode_t> assigned_;  // nodes that are in a span, or in none for good
+  std::vector<std::size_t> open_;              // of captured_, innermost last
+  std::unordered_set<cudaGraphNode_t> known_;  // of the capture: in a span, or in none
   std::vector<Graph> graphs_;
 };
 
