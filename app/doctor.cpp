@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <cstring>
+#include <set>
 
 #include "app/commands.h"
 #include "core/base/version.h"
@@ -24,12 +25,25 @@ std::string device_text(const PluginLibrary& library) {
   return line;
 }
 
-void print_plugin(const FoundPlugin& found) {
+/// A comm plugin is made only with its device and all ranks there. \param devices those found usable so far
+std::string comm_text(const PluginLibrary& library, const std::set<std::string>& devices) {
+  const std::string device = library.table<oct_comm_table>().device;
+  if (device == "any") return "    with any device\n";
+  if (devices.count(device) == 0)
+    fail(ExitStatus::environment, "it works with device ", device, " only (which is not usable here); see there");
+  return "    with device " + device + "\n";
+}
+
+/// Devices come before what needs them. \param devices gets the name of a usable one
+void print_plugin(const FoundPlugin& found, std::set<std::string>& devices) {
   std::printf("  %-9s %-12s ", name(found.family), found.name.c_str());
   try {
     const PluginLibrary library(found.file, found.family);
-    const std::string device = found.family == OCT_DEVICE ? device_text(library) : "";  // what makes one may fail
-    std::printf("usable, version %s, built with %s\n%s", library.info().version, library.info().build, device.c_str());
+    std::string more;
+    if (found.family == OCT_DEVICE) more = device_text(library);  // what makes one may fail
+    if (found.family == OCT_DEVICE) devices.insert(found.name);
+    if (found.family == OCT_COMM) more = comm_text(library, devices);
+    std::printf("usable, version %s, built with %s\n%s", library.info().version, library.info().build, more.c_str());
   } catch (const Error& error) {
     std::printf("not usable: %s\n", error.what());
   }
@@ -41,7 +55,8 @@ ExitStatus run_doctor() {
   std::printf("octachoron %s, built with %s, plugin ABI %d.%d\nplugins:\n", version(), compiler(),
               OCT_ABI_MAJOR, OCT_ABI_MINOR);
   const auto plugins = list_plugins("");
-  for (const FoundPlugin& plugin : plugins) print_plugin(plugin);
+  std::set<std::string> devices;
+  for (const FoundPlugin& plugin : plugins) print_plugin(plugin, devices);
   if (plugins.empty()) std::printf("  none; looked in:\n");
   for (const std::string& folder : plugin_folders(""))
     if (plugins.empty()) std::printf("    %s\n", folder.c_str());

@@ -11,6 +11,9 @@ case "${1:-}" in
 esac
 jobs=$(nproc)
 jobscripts/install-dependencies.sh
+if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
+  jobscripts/get-cudnn-frontend.sh build/cudnn-frontend || echo "tests/run.sh: device cuda is built without cuDNN" >&2
+fi
 generator=()
 if [ ! -e build/CMakeCache.txt ] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
 cmake -S . -B build "${generator[@]}"

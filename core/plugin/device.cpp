@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "core/base/text.h"
+
 namespace octachoron {
 
 Device::Device(PluginLibrary library, const oct_host& host, const oct_device_options& options)
@@ -44,7 +46,8 @@ std::string Device::poll_error() {
 
 DeviceMemory::DeviceMemory(Device& device, oct_memory_kind kind, std::size_t bytes)
     : device_(&device), kind_(kind), bytes_(bytes) {
-  device.check(device.table().allocate(device.handle(), kind, bytes, &data_), "allocate");
+  const oct_status status = device.table().allocate(device.handle(), kind, bytes, &data_);
+  if (status != OCT_OK) device.check(status, text("allocate ", (bytes >> 20) + 1, " MiB").c_str());
 }
 
 DeviceMemory::~DeviceMemory() {

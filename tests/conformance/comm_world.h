@@ -28,6 +28,13 @@ inline std::string chosen(const char* variable, const char* otherwise) {
   return value == nullptr ? otherwise : value;
 }
 
+inline PluginLibrary test_comm() {
+  return test_plugin(OCT_COMM, chosen("OCTACHORON_TEST_COMM", "mpi"));
+}
+inline bool comm_is(const std::string& name) {
+  return test_comm().info().name == name;
+}
+
 struct World {
   static constexpr oct_device_options kOptions{sizeof(oct_device_options), 1, 0, nullptr};
 
@@ -35,7 +42,8 @@ struct World {
       : run(duplicate()),
         host(run_host(run)),
         device(test_plugin(OCT_DEVICE, device_name), host, kOptions),
-        comm(test_plugin(OCT_COMM, chosen("OCTACHORON_TEST_COMM", "mpi")), host, MPI_Comm_c2f(run), device) {}
+        comm(test_comm(), host, MPI_Comm_c2f(run), device),
+        last(device) {}
 
   static MPI_Comm duplicate() {
     MPI_Comm copy = MPI_COMM_NULL;
@@ -50,11 +58,19 @@ struct World {
     return ranks;
   }
   int all(const std::string& purpose) { return comm.create_group(everyone(), purpose); }
+  /// Behind this rank's last message, as the engine does it, where the plugin is not concurrent.
+  void enqueue(const oct_message& m, const void* send, void* receive, oct_lane* lane) {
+    if (comm.is_concurrent()) return comm.enqueue(m, send, receive, nullptr, lane);
+    last.wait(lane);
+    comm.enqueue(m, send, receive, nullptr, lane);
+    last.record(lane);
+  }
 
   MPI_Comm run;
   oct_host host;
   Device device;
   Communicator comm;
+  DeviceEvent last;
 };
 
 inline oct_message message(oct_op kind, int group, oct_dtype dtype, std::int64_t count, int peer = 0,

@@ -25,6 +25,9 @@ DONE, INTERNAL, USAGE, ENVIRONMENT, DATA, DIVERGED, PEER_FAILED, STOPPED = 0, 1,
 # <problem> (<why>); <what to do>
 GRAMMAR = re.compile(r"^octachoron: \S.* \(.+\); \S.*$")
 
+# Lines on stderr that are no matter of a test: set where tests run on another device.
+IGNORED = re.compile("(?!)")
+
 TINY = {
     "run.steps": 10, "run.name": "tiny", "run.log_every": 1,
     "model.family": "gpt2", "model.layers": 2, "model.hidden": 32, "model.heads": 4, "model.sequence": 16,
@@ -56,7 +59,7 @@ class Result:
     @property
     def errors(self):
         """The program's own lines on stderr; what launchers print is left out."""
-        return [line for line in self.err.splitlines() if line.startswith("octachoron: ")]
+        return [line for line in self.err.splitlines() if line.startswith("octachoron: ") and not IGNORED.search(line)]
 
     def __str__(self):
         return f"status {self.status}\n--- stdout\n{self.out}\n--- stderr\n{self.err}"

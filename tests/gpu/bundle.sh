@@ -65,10 +65,11 @@ done < <(find "$folder"/{bin,lib} -type f)
 # 5. What is run there, laid out as in the source tree.
 cp -r "$root"/{inputs,jobscripts,README.md} "$folder/"
 cp -r "$root/core/docs" "$folder/core/"
-mkdir -p "$folder"/tests/{gpu,bench,faults}
+mkdir -p "$folder"/tests/{gpu,bench,faults,oracle}
 cp "$root"/tests/mpirun.sh "$folder/tests/"
 cp "$here"/*.py "$folder/tests/gpu/" 2>/dev/null || true
 cp "$root"/tests/faults/*.py "$folder/tests/faults/"
+cp "$root"/tests/oracle/*.py "$folder/tests/oracle/"
 cp -r "$root/tests/bench/peers" "$folder/tests/bench/"
 cp "$here"/bundle/{env,run}.sh "$folder/"
 find "$folder" -name __pycache__ -prune -exec rm -r {} +

@@ -83,34 +83,51 @@ std::vector<Case> elementwise_cases() {
   return cases;
 }
 
+/// Rows for each way that a kernel takes: one warp a row, several, a whole block and two blocks' worth, more
+/// rows than all blocks hold at once, pieces of 16 bytes that do not fill the threads, none at all, more
+/// columns than registers.
+struct RowShape {
+  std::int64_t rows, columns, gap = 0;
+};
+constexpr RowShape kRowShapes[] = {{61, 5},     {2500, 768},     {61, 768, 8}, {61, 770},  {61, 1024, 3},
+                                   {600, 1600}, {61, 2048},      {300, 4096},  {40, 6400}, {21, 9001},
+                                   {290, 8192}, {11, 12296, 16}, {7, 17000}};
+
 std::vector<Case> norm_cases() {
   std::vector<Case> cases;
-  for (const std::int64_t columns : {5, 768, 1600, 4096, 6400, 9001, 17000}) {
+  for (const RowShape s : kRowShapes) {
+    const auto numbers = [=](DType t, unsigned seed, double scale = 1) {
+      return with_gap(random(t, s.rows, s.columns, seed, scale), s.gap);
+    };
+    const auto row = [=](DType t, unsigned seed) { return random(t, 1, s.columns, seed); };
     for (const int rms : {0, 1}) {
-      const std::int64_t rows = 261;
-      const std::string size = (rms ? " rms 261 x " : " layer 261 x ") + std::to_string(columns);
-      cases.push_back({"norm" + size,
+      const std::string name = std::string(rms ? " rms " : " layer ") + std::to_string(s.rows) + " x " +
+                               std::to_string(s.columns) + " + " + std::to_string(s.gap);
+      cases.push_back({"norm" + name,
                        OCT_NORM,
                        [=](DType t) {
-                         return std::vector<Operand>{random(t, rows, columns, 1, 3), random(t, 1, columns, 2),
-                                                     rms ? absent() : random(t, 1, columns, 3),
-                                                     zeros(t, rows, columns), zeros(OCT_F32, rows, 2)};
+                         return std::vector<Operand>{numbers(t, 1, 3), row(t, 2), rms ? absent() : row(t, 3),
+                                                     numbers(t, 9), zeros(OCT_F32, s.rows, 2)};
                        },
                        {.i = {rms}, .f = {1e-5}},
-                       double(columns)});
-      cases.push_back({"norm_backward" + size,
+                       double(s.columns)});
+      cases.push_back({"norm_backward" + name,
                        OCT_NORM_BACKWARD,
                        [=](DType t) {
-                         return std::vector<Operand>{
-                             random(t, rows, columns, 1),    random(t, rows, columns, 2),
-                             random(t, 1, columns, 3),       random(OCT_F32, rows, 2, 4),
-                             random(t, rows, columns, 5),    zeros(t, rows, columns),
-                             random(OCT_F32, 1, columns, 6), random(OCT_F32, 1, columns, 7)};
+                         std::vector<Operand> o = {numbers(t, 1), numbers(t, 2), row(t, 3),
+                                                   random(OCT_F32, s.rows, 2, 4),
+                                                   rms ? absent() : numbers(t, 5)};
+                         o.push_back(rms ? numbers(t, 9) : alias_of(o, 4));
+                         o.push_back(row(OCT_F32, 6));
+                         o.push_back(rms ? absent() : row(OCT_F32, 7));
+                         return o;
                        },
                        {.i = {rms, 1}},
-                       double(columns + rows),
+                       double(s.columns + s.rows),
                        true});
     }
+  }
+  for (const std::int64_t columns : {5, 768, 1600, 4099}) {
     cases.push_back(
         {"column_sum 1031 x " + std::to_string(columns),
          OCT_COLUMN_SUM,
@@ -232,13 +249,16 @@ std::vector<Case> attention_cases() {
     const Attributes a = {.i = {s.sequence, s.heads, s.key_heads, s.size},
                           .f = {1 / std::sqrt(double(s.size))}};
     const std::string name = " S " + std::to_string(s.sequence) + " D " + std::to_string(s.size);
-    cases.push_back({"attention" + name, OCT_ATTENTION,
-                     [=](DType t) {
-                       return std::vector<Operand>{gapped(t, tokens, columns, 1),
-                                                   zeros(t, tokens, s.heads * s.size),
-                                                   zeros(OCT_F32, tokens, s.heads)};
-                     },
-                     a, double(s.sequence), true});
+    // With gaps, which leave it to the own kernels, and without.
+    for (const std::int64_t gap : {3, 0}) {
+      cases.push_back({"attention" + name + " gap " + std::to_string(gap), OCT_ATTENTION,
+                       [=](DType t) {
+                         return std::vector<Operand>{with_gap(random(t, tokens, columns, 1), gap),
+                                                     zeros(t, tokens, s.heads * s.size),
+                                                     zeros(OCT_F32, tokens, s.heads)};
+                       },
+                       a, double(s.sequence), true});
+    }
     cases.push_back({"attention_backward" + name, OCT_ATTENTION_BACKWARD,
                      [=](DType t) {
                        // Any numbers will do for out and for a log-sum-exp large enough.

@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "core/plugin/abi.h"
 #include "core/plugin/dtype.h"
+#include "plugins/device/cuda/sharing.h"
 
 namespace octachoron {
 namespace {
@@ -161,22 +163,43 @@ TEST_F(CudaDry, QuantizeAndScales) {
               HasSubstr("more than 4 bytes"));
 }
 
-/// The score matrix is never stored, and gradients of embeddings need no table of their own.
-TEST_F(CudaDry, WorkspaceIsLinear) {
-  const auto attention = [&](std::int64_t s) {
-    return ask(OCT_ATTENTION_BACKWARD,
-               {of(OCT_BF16, s, 3 * 128), of(OCT_BF16, s, 128), of(OCT_F32, s, 2), of(OCT_BF16, s, 128),
-                of(OCT_BF16, s, 3 * 128)},
+/// The own attention never stores the score matrix, cuDNN's gradient stores it in parts; gradients of
+/// embeddings need no table of their own.
+TEST_F(CudaDry, WorkspaceIsBounded) {
+  const auto attention = [&](oct_op op, oct_dtype type, std::int64_t s) {
+    const oct_matrix wide = of(type, s, 3 * 128), narrow = of(type, s, 128), lse = of(OCT_F32, s, 2);
+    return ask(op,
+               op == OCT_ATTENTION ? std::vector{wide, narrow, lse}
+                                   : std::vector{wide, narrow, lse, narrow, wide},
                {s, 2, 2, 64}, {0.125})
         .workspace_bytes;
   };
-  EXPECT_EQ(attention(1 << 15), 2 * attention(1 << 14));
+  EXPECT_EQ(attention(OCT_ATTENTION_BACKWARD, OCT_F32, 1 << 15),
+            2 * attention(OCT_ATTENTION_BACKWARD, OCT_F32, 1 << 14));
+  EXPECT_EQ(attention(OCT_ATTENTION, OCT_F32, 1 << 15), 0);
+  EXPECT_LT(attention(OCT_ATTENTION, OCT_BF16, 1 << 15), 1 << 16);
+  EXPECT_LT(attention(OCT_ATTENTION_BACKWARD, OCT_BF16, 1 << 15), std::int64_t(9) << 30);
   const auto embedding = [&](std::int64_t tokens) {
     return ask(OCT_EMBEDDING_BACKWARD,
                {of(OCT_I32, 1, tokens), of(OCT_BF16, tokens, 768), of(OCT_F32, 50304, 768)}, {0, 1})
         .workspace_bytes;
   };
   EXPECT_LT(embedding(16384), 4 * 16384 * 768);
+}
+
+// H06: which rank has which GPU, and a warning where two have one. Equal addresses on two nodes are two GPUs.
+TEST(CudaSharing, NamesRanksThatHaveOneGpu) {
+  const auto rank = [](const char* node, const char* bus, unsigned char id) {
+    cuda::RankGpu gpu;
+    std::strcpy(gpu.node, node), std::strcpy(gpu.bus, bus), gpu.uuid[0] = id;
+    return gpu;
+  };
+  std::vector<cuda::RankGpu> ranks = {rank("a", "0:18", 1), rank("b", "0:18", 2), rank("a", "0:19", 3)};
+  EXPECT_THAT(cuda::gpus_by_node(ranks), testing::ElementsAre("node a: rank 0 has GPU 0:18, rank 2 has GPU 0:19",
+                                                              "node b: rank 1 has GPU 0:18"));
+  EXPECT_EQ(cuda::sharing_warning(ranks), "");
+  ranks[2] = ranks[0];
+  EXPECT_THAT(cuda::sharing_warning(ranks), HasSubstr("(ranks 0, 2 have 0:18 of a,"));
 }
 
 }  // namespace

@@ -34,7 +34,8 @@ def llama_names(shape):
         for name, rows, there in (
             ("norm1", None, "input_layernorm"), ("norm2", None, "post_attention_layernorm"),
             ("attention.qkv", slice(0, q), "self_attn.q_proj"), ("attention.qkv", slice(q, q + kv), "self_attn.k_proj"),
-            ("attention.qkv", slice(q + kv, q + 2 * kv), "self_attn.v_proj"), ("attention.out", None, "self_attn.o_proj"),
+            ("attention.qkv", slice(q + kv, q + 2 * kv), "self_attn.v_proj"),
+            ("attention.out", None, "self_attn.o_proj"),
             ("mlp.gate_up", slice(0, ffn), "mlp.gate_proj"), ("mlp.gate_up", slice(ffn, 2 * ffn), "mlp.up_proj"),
             ("mlp.down", None, "mlp.down_proj")):  # yapf: disable
             yield f"{ours}{name}.weight", rows, f"{theirs}{there}.weight", False

@@ -184,14 +184,16 @@ class Runs:
         """Whether two checkpoints hold the same, and what was said if not."""
         done = subprocess.run([self.program, "checkpoint", "diff", first, second], capture_output=True, text=True,
                               timeout=LIMIT_S, check=False)
-        return done.returncode == 0, "" if done.returncode == 0 else (done.stdout + done.stderr).strip().splitlines()[-1]
+        said = (done.stdout + done.stderr).strip().splitlines()
+        return done.returncode == 0, "" if done.returncode == 0 else said[-1]
 
     def launch(self, values, ranks, *words):
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "OMPI_COMM_", "PMI"))}
         environment.update({key: str(value) for key, value in values.items() if key.isupper()})
         command = [self.mpirun, str(ranks), self.program, *map(str, words)]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False, env=environment)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False,
+                                  env=environment)
         except subprocess.TimeoutExpired as late:
             raise RunFailed(f"{' '.join(command)}: no end within {LIMIT_S} s") from late
         if done.returncode != 0:

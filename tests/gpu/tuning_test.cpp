@@ -60,7 +60,8 @@ TEST_F(TuningFile, DamageIsPassedOver) {
 }
 
 TEST_F(TuningFile, UnwritableFolderIsAProblemNotAFailure) {
-  Tuning tuning(folder_ / "absent", 0, "l");
+  std::ofstream(folder_ / "file") << "no folder";
+  Tuning tuning(folder_ / "file", 0, "l");
   tuning.remember("a", kOne);
   EXPECT_NE(tuning.problem().find("cannot be kept"), std::string::npos);
   EXPECT_EQ(*tuning.find("a"), kOne);

@@ -8,6 +8,8 @@
 
 #include "core/plugin/export.h"
 #include "plugins/device/cpu/check.h"
+#include "plugins/device/cuda/attention.h"
+#include "plugins/device/cuda/attention_plan.h"
 #include "plugins/device/cuda/check.h"
 #include "plugins/device/cuda/gemm.h"
 #include "plugins/device/cuda/kernels/kernels.h"
@@ -38,6 +40,7 @@ Device::Device(const oct_host& host, const oct_device_options& options)
         "a word for errors");
   *error_ = 0;
   check(cublasLtCreate(&library_), "cuBLASLt");
+  cudnn_ = open_cudnn(&no_cudnn_);
   stamps_.reserve();
   // Kernels that wait for flags may be running when these are first needed.
   signal_flag(nullptr, nullptr, nullptr, true);
@@ -53,11 +56,9 @@ Tuning& Device::tuning() {
   const std::string library = std::string("cuBLASLt ") + std::to_string(cublasLtGetVersion()) + ", " +
                               device_properties(index_).description;
   tuning_ = tuning_folder_.empty() ? std::make_unique<Tuning>() : std::make_unique<Tuning>(tuning_folder_, host_.rank, library);
-  if (tuning_->passed_over() > 0 && host_.log != nullptr)
-    host_.log(host_.user, 1,
-              ("algorithms chosen by another library or GPU are chosen anew (" + std::to_string(tuning_->passed_over()) +
-               " in " + tuning_folder_ + "); results may differ in their last bits from those of earlier steps")
-                  .c_str());
+  if (tuning_->passed_over() > 0)
+    warn("algorithms chosen by another library or GPU are chosen anew (" + std::to_string(tuning_->passed_over()) + " in " +
+         tuning_folder_ + "); results may differ in their last bits from those of earlier steps");
   return *tuning_;
 }
 
@@ -81,7 +82,11 @@ void Device::make_current() const {
 oct_device_properties Device::properties() const {
   if (!dry_) {
     make_current();
-    return device_properties(index_);
+    oct_device_properties p = device_properties(index_);
+    const std::string about = std::string(p.description) + "; attention by " +
+                              (cudnn_ != nullptr ? cudnn_->version() : "own kernels (" + no_cudnn_ + ")");
+    std::snprintf(p.description, sizeof p.description, "%s", about.c_str());
+    return p;
   }
   oct_device_properties p{};
   std::snprintf(p.description, sizeof p.description, "NVIDIA GPU, not looked at");
@@ -98,7 +103,7 @@ void Device::query(const oct_operation& operation, oct_support* out) const {
   try {
     const oct_operation clean = checked(operation);
     const cpu::Cost c = cpu::cost(clean);
-    out->workspace_bytes = cuda::workspace_bytes(clean);
+    out->workspace_bytes = cuda::workspace_bytes(clean, has_cudnn());
     out->flops = c.flops;
     out->bytes = c.bytes;
     out->supported = 1;
@@ -114,13 +119,21 @@ std::int32_t Device::prepare(const oct_operation& operation) {
   const auto known = ids_.find(key);
   if (known != ids_.end()) return known->second;
   const auto id = std::int32_t(entries_.size());
-  entries_.push_back({clean, clean.op == OCT_GEMM ? prepare_gemm(clean, library_, tuning())
-                                                  : prepare_kernel(clean, error_)});
+  entries_.push_back({clean, make_ready(clean)});
   ids_.emplace(key, id);
-  if (tuning_ != nullptr && !tuning_->problem().empty() && !warned_ && host_.log != nullptr)
-    host_.log(host_.user, 1, tuning_->problem().c_str());
+  if (tuning_ != nullptr && !tuning_->problem().empty() && !warned_) warn(tuning_->problem());
   warned_ = warned_ || (tuning_ != nullptr && !tuning_->problem().empty());
   return id;
+}
+
+std::unique_ptr<Prepared> Device::make_ready(const oct_operation& operation) {
+  if (operation.op == OCT_GEMM) return prepare_gemm(operation, library_, tuning());
+  if (!is_attention(operation)) return prepare_kernel(operation, error_);
+  return prepare_attention(operation, cudnn_.get(), error_, [this](const std::string& text) { warn(text); });
+}
+
+void Device::warn(const std::string& text) const {
+  if (host_.log != nullptr) host_.log(host_.user, 1, text.c_str());
 }
 
 void Device::enqueue(std::int32_t id, void* const* pointers, Lane& lane) const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/plugin/abi.h"
+#include "plugins/device/cuda/cudnn.h"
 #include "plugins/device/cuda/graphs.h"
 #include "plugins/device/cuda/host_calls.h"
 #include "plugins/device/cuda/prepared.h"
@@ -62,6 +63,10 @@ class Device {
     std::unique_ptr<Prepared> prepared;
   };
 
+  std::unique_ptr<Prepared> make_ready(const oct_operation& operation);
+  bool has_cudnn() const { return dry_ ? is_cudnn_built_in() : cudnn_ != nullptr; }
+  void warn(const std::string& text) const;
+
   oct_host host_;
   bool dry_, warned_ = false;
   int index_ = 0;
@@ -69,6 +74,8 @@ class Device {
   std::uint64_t* error_ = nullptr;  // a word of pinned memory: BadTarget
   std::string tuning_folder_;  // empty: choices are not kept
   std::unique_ptr<Tuning> tuning_;
+  std::unique_ptr<Cudnn> cudnn_;  // null: there is none, for the reason in no_cudnn_
+  std::string no_cudnn_;
   std::vector<Entry> entries_;
   std::unordered_map<std::string, std::int32_t> ids_;  // by the bytes of the checked description
   Stamps stamps_;

@@ -1,13 +1,19 @@
 #include "plugins/device/cuda/machine.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <string>
+#include <vector>
 
 #include "core/plugin/export.h"
 #include "plugins/device/cuda/kernels/kernels.h"
 #include "plugins/device/cuda/runtime.h"
+#include "plugins/device/cuda/sharing.h"
 
 namespace octachoron::cuda {
 namespace {
@@ -19,9 +25,7 @@ bool is_hopper_sxm(const char* name) {
   return false;
 }
 
-}  // namespace
-
-int choose_device(const oct_host& host) {
+int take_gpu(const oct_host& host) {
   // Read when the context is made. Streams beyond this number share queues, where one that waits for a flag
   // would hold up another.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
@@ -35,13 +39,7 @@ int choose_device(const oct_host& host) {
                               "); look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use another device");
   }
   // One visible GPU: the launcher gave each rank its own, or all are meant to share it.
-  const int index = count == 1 ? 0 : host.local_rank;
-  if (index >= count) {
-    throw plugin::Failure(OCT_DEVICE_ERROR,
-                          std::to_string(host.local_size) + " ranks of this node see " +
-                              std::to_string(count) +
-                              " GPUs (each rank takes one); start at most one rank for each");
-  }
+  const int index = host.local_rank % count;
   check(cudaSetDevice(index), "taking a GPU");
   try {
     write_time(nullptr, nullptr, true);
@@ -54,6 +52,49 @@ int choose_device(const oct_host& host) {
                               ") is not among the GPUs that this plugin was built for; build it with "
                               "OCTACHORON_CUDA_ARCHITECTURES set to it");
   }
+  return index;
+}
+
+RankGpu describe_gpu(int index) {
+  RankGpu gpu;
+  if (gethostname(gpu.node, sizeof gpu.node - 1) != 0) std::strcpy(gpu.node, "unknown");
+  if (index < 0) return gpu;
+  cudaDeviceProp p;
+  check(cudaGetDeviceProperties(&p, index), "asking a GPU");
+  static_assert(sizeof p.uuid == sizeof gpu.uuid);
+  std::memcpy(gpu.uuid.data(), &p.uuid, sizeof p.uuid);
+  check(cudaDeviceGetPCIBusId(gpu.bus, sizeof gpu.bus, index), "asking a GPU");
+  return gpu;
+}
+
+void tell(const oct_host& host, const std::vector<RankGpu>& ranks) {
+  if (host.log == nullptr) return;
+  for (const std::string& line : gpus_by_node(ranks)) host.log(host.user, 0, line.c_str());
+  const std::string warning = sharing_warning(ranks);
+  if (!warning.empty()) host.log(host.user, 1, warning.c_str());
+}
+
+}  // namespace
+
+int choose_device(const oct_host& host) {
+  if (host.size == 1 || host.allgather == nullptr) return take_gpu(host);
+  int index = -1;
+  RankGpu mine = describe_gpu(index);
+  std::exception_ptr failure;
+  try {
+    index = take_gpu(host);
+    mine = describe_gpu(index);
+  } catch (...) {  // the others wait in the exchange
+    failure = std::current_exception();
+  }
+  std::vector<RankGpu> ranks(std::size_t(host.size));
+  const oct_status status = host.allgather(host.user, &mine, ranks.data(), sizeof mine);
+  if (failure) std::rethrow_exception(failure);
+  if (status != OCT_OK)
+    throw plugin::Failure(OCT_COMM_ERROR, "the ranks cannot exchange which GPUs they have");
+  const bool all =
+      std::all_of(ranks.begin(), ranks.end(), [](const RankGpu& rank) { return *rank.bus != 0; });
+  if (all) tell(host, ranks);
   return index;
 }
 

@@ -4,8 +4,9 @@
 
 namespace octachoron::cuda {
 
-/// Chooses the GPU of this rank of the node and makes it current. \returns its index
-/// \throws plugin::Failure(OCT_DEVICE_ERROR) naming the ranks and the GPUs
+/// Chooses the GPU of this rank of the node and makes it current. Collective over the ranks of the host: rank
+/// 0 logs who has which, and a warning where ranks share one. \returns its index \throws
+/// plugin::Failure(OCT_DEVICE_ERROR) where no GPU can be used, or not by this build
 int choose_device(const oct_host& host);
 
 /// Facts of a GPU. Peaks are those of the data sheet, dense; 0 for GPUs that the table does not know.

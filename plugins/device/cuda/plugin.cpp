@@ -241,7 +241,7 @@ constexpr oct_plugin kPlugin = {.abi_major = OCT_ABI_MAJOR,
                                 .family = OCT_DEVICE,
                                 .name = "cuda",
                                 .version = OCTACHORON_CUDA_VERSION,
-                                .build = OCT_PLUGIN_BUILD,
+                                .build = OCT_PLUGIN_BUILD OCTACHORON_CUDA_BUILD,
                                 .last_error = plugin::last_error,
                                 .table = &kTable};
 

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "plugins/device/cuda/attention_plan.h"
 #include "plugins/device/cuda/gemm.h"
 #include "plugins/device/cuda/kernels/kernels.h"
 #include "plugins/device/cuda/runtime.h"
@@ -31,7 +32,7 @@ constexpr Entry kEntries[] = {
     {OCT_SWIGLU_BACKWARD, swiglu_backward, nullptr},
     {OCT_ROPE, rope, nullptr},
     {OCT_ATTENTION, attention, nullptr},
-    {OCT_ATTENTION_BACKWARD, attention_backward, attention_backward_workspace},
+    {OCT_ATTENTION_BACKWARD, attention_backward, nullptr},
     {OCT_EMBEDDING, embedding, nullptr},
     {OCT_EMBEDDING_BACKWARD, embedding_backward, embedding_backward_workspace},
     {OCT_POSITION, position, nullptr},
@@ -105,7 +106,8 @@ std::unique_ptr<Prepared> prepare_kernel(const oct_operation& operation, std::ui
   return std::make_unique<KernelOperation>(operation, error);
 }
 
-std::int64_t workspace_bytes(const oct_operation& operation) {
+std::int64_t workspace_bytes(const oct_operation& operation, bool has_cudnn) {
+  if (is_attention(operation)) return plan_attention(operation, has_cudnn).bytes;
   if (operation.op == OCT_GEMM) return gemm_layout(operation).bytes;
   const Entry& e = entry(operation.op);
   return e.workspace != nullptr ? e.workspace(operation) : 0;

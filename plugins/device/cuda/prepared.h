@@ -17,10 +17,10 @@ class Prepared {
   virtual void run(void* const* pointers, cudaStream_t stream) = 0;
 };
 
-/// A checked description that is not a GEMM. Loads its kernels. \param error see Call
+/// A checked description that is not a GEMM, by own kernels. Loads them. \param error see Call
 std::unique_ptr<Prepared> prepare_kernel(const oct_operation& operation, std::uint64_t* error);
 
 /// Workspace of a checked description, GEMM included, in bytes.
-std::int64_t workspace_bytes(const oct_operation& operation);
+std::int64_t workspace_bytes(const oct_operation& operation, bool has_cudnn);
 
 }  // namespace octachoron::cuda

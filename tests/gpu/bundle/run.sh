@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# run.sh [conformance|comm|train|device|timing|peers]...: all but peers without arguments. Ends with a verdict.
+# run.sh [conformance|comm|train|device|parity|faults|timing|peers]...: all but peers without arguments. Ends with a
+# verdict.
 #   conformance, device, timing   device cuda: sums in FP64, the device cpu, rates
 #   comm                          each network with the GPU's memory, two ranks (on one GPU where there is one: no nccl)
 #   train                         a few steps of the program on two ranks
+#   parity, faults                whole models against the CPU, themselves and PyTorch; faults of the field
 #   peers                         the step beside PyTorch's, with what is asked of it; 5 minutes
-# The device is cuda; OCTACHORON_DEVICE=cpu tries the bundle itself, without a GPU (conformance, comm, train).
+# The device is cuda; OCTACHORON_DEVICE=cpu tries the bundle itself, without a GPU (conformance, comm, train, parity,
+# faults).
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/env.sh"
 cd "$here" || exit 1
@@ -48,7 +51,7 @@ peers() {
   return $status
 }
 
-[ $# -gt 0 ] || set -- conformance comm train device timing
+[ $# -gt 0 ] || set -- conformance comm train device parity faults timing
 status=0 verdict=
 for part in "$@"; do
   echo "== $part"
@@ -56,8 +59,10 @@ for part in "$@"; do
     conformance) bin/test_conformance_device --gtest_brief=1 ;;
     comm | train | peers) $part ;;
     device) bin/gpu_device --no-timing --gtest_brief=1 ;;
+    parity) python3 -B tests/gpu/parity.py --device "$device" --gpus "$gpus" ;;
+    faults) OCTACHORON_DEVICE=$device python3 -B tests/gpu/faults.py ;;
     timing) bin/gpu_device --timing ;;
-    *) echo "run.sh: no part '$part'; use conformance, comm, train, device, timing or peers" >&2; exit 2 ;;
+    *) echo "run.sh: no part '$part'; use conformance, comm, train, device, parity, faults, timing or peers" >&2; exit 2 ;;
   esac
   code=$?
   verdict="$verdict $part=$([ $code -eq 0 ] && echo passed || echo "FAILED($code)")"

@@ -164,10 +164,6 @@ __global__ void __launch_bounds__(kAttentionThreads) query_kernel(Backward<T> b)
 
 }  // namespace
 
-std::int64_t attention_backward_workspace(const oct_operation& op) {
-  return 4 * op.operand[0].rows * op.i[1];
-}
-
 void attention_backward(const Call& call) {
   const oct_operation& op = call.operation;
   const AttentionShape shape(op);

@@ -37,16 +37,21 @@ __global__ void __launch_bounds__(32 * kWarps)
   partial[std::int64_t(blockIdx.y) * columns + at] = float(total);
 }
 
-/// 32 columns a block; thread (x, y) sums every 32nd part of column x.
+/// 32 columns a block; thread (x, y) sums every 32nd part of column x. The second row of blocks sums the
+/// parts of `second`, which follow those of `out`.
 template <class G>
 __global__ void __launch_bounds__(1024)
-    finish_sums(const float* partial, std::int64_t parts, std::int64_t columns, G* out, bool accumulate) {
+    finish_sums(const float* partial, std::int64_t parts, std::int64_t columns, G* out, G* second,
+                bool accumulate) {
   __shared__ double sums[32][33];
+  if (blockIdx.y == 1) partial += parts * columns, out = second;
   const int x = threadIdx.x % 32, y = threadIdx.x / 32;
   const std::int64_t column = std::int64_t(blockIdx.x) * 32 + x;
   double sum = 0;
-  for (std::int64_t p = y; p < parts && column < columns; p += 32)
-    sum += double(partial[p * columns + column]);
+  if (column < columns) {
+#pragma unroll 8
+    for (std::int64_t p = y; p < parts; p += 32) sum += double(partial[p * columns + column]);
+  }
   sums[y][x] = sum;
   __syncthreads();
   const double total = warp_sum(sums[x][y]);  // warp y: column y of the block
@@ -57,11 +62,15 @@ __global__ void __launch_bounds__(1024)
 }  // namespace
 
 void sum_partials(const Call& call, const float* partial, std::int64_t parts, std::int64_t columns, int k,
-                  bool accumulate) {
+                  int count, bool accumulate) {
+  if (count == 2 && call.operation.operand[k].dtype != call.operation.operand[k + 1].dtype) {
+    sum_partials(call, partial, parts, columns, k, 1, accumulate);
+    return sum_partials(call, partial + parts * columns, parts, columns, k + 1, 1, accumulate);
+  }
   by_type(call, k, [&](auto tag) {
     using G = decltype(tag);
-    launch(call, finish_sums<G>, dim3(unsigned(divide_up(columns, 32))), 1024, 0, partial, parts, columns,
-           data<G>(call, k), accumulate);
+    launch(call, finish_sums<G>, dim3(unsigned(divide_up(columns, 32)), unsigned(count)), 1024, 0, partial,
+           parts, columns, data<G>(call, k), count == 2 ? data<G>(call, k + 1) : nullptr, accumulate);
   });
 }
 
@@ -78,7 +87,7 @@ void column_sum(const Call& call) {
     using T = decltype(tag);
     launch(call, partial_sums<T>, grid, 32 * kWarps, 0, rows<const T>(call, 0), m.rows, m.columns, partial);
   });
-  sum_partials(call, partial, parts, m.columns, 1, call.operation.i[0] == 1);
+  sum_partials(call, partial, parts, m.columns, 1, 1, call.operation.i[0] == 1);
 }
 
 }  // namespace octachoron::cuda

@@ -40,6 +40,38 @@ inline __device__ float rounded(float v, Bf16) {
   return __uint_as_float(pack_bf16(v, 0.f) << 16);
 }
 
+/// What lies in 16 bytes, as numbers.
+template <class T>
+struct Piece;
+template <>
+struct Piece<float> {
+  static constexpr int n = 4;
+  static __device__ void unpack(uint4 p, float (&v)[n]) {
+    v[0] = __uint_as_float(p.x), v[1] = __uint_as_float(p.y);
+    v[2] = __uint_as_float(p.z), v[3] = __uint_as_float(p.w);
+  }
+  static __device__ uint4 pack(const float (&v)[n]) {
+    return make_uint4(__float_as_uint(v[0]), __float_as_uint(v[1]), __float_as_uint(v[2]),
+                      __float_as_uint(v[3]));
+  }
+};
+template <>
+struct Piece<Bf16> {
+  static constexpr int n = 8;
+  static __device__ void unpack(uint4 p, float (&v)[n]) {
+    const std::uint32_t word[4] = {p.x, p.y, p.z, p.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      v[2 * i] = __uint_as_float(word[i] << 16);
+      v[2 * i + 1] = __uint_as_float(word[i] & 0xffff0000u);
+    }
+  }
+  static __device__ uint4 pack(const float (&v)[n]) {
+    return make_uint4(pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]), pack_bf16(v[4], v[5]),
+                      pack_bf16(v[6], v[7]));
+  }
+};
+
 inline constexpr int kChunk = 8;  ///< columns that a thread treats at a time
 
 /// A matrix, read and written in chunks of eight columns: in pieces of 16 bytes where all rows are aligned.
@@ -77,21 +109,14 @@ struct Rows {
     v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w, v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
   }
   static __device__ void load8(const Bf16* from, float (&v)[kChunk]) {
-    const uint4 a = *reinterpret_cast<const uint4*>(from);
-    const std::uint32_t word[4] = {a.x, a.y, a.z, a.w};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      v[2 * i] = __uint_as_float(word[i] << 16);
-      v[2 * i + 1] = __uint_as_float(word[i] & 0xffff0000u);
-    }
+    Piece<Bf16>::unpack(*reinterpret_cast<const uint4*>(from), v);
   }
   static __device__ void save8(float* to, const float (&v)[kChunk]) {
     *reinterpret_cast<float4*>(to) = make_float4(v[0], v[1], v[2], v[3]);
     *reinterpret_cast<float4*>(to + 4) = make_float4(v[4], v[5], v[6], v[7]);
   }
   static __device__ void save8(Bf16* to, const float (&v)[kChunk]) {
-    *reinterpret_cast<uint4*>(to) = make_uint4(pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]),
-                                               pack_bf16(v[4], v[5]), pack_bf16(v[6], v[7]));
+    *reinterpret_cast<uint4*>(to) = Piece<Bf16>::pack(v);
   }
 };
 

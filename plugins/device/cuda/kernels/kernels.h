@@ -50,7 +50,10 @@ void sum_of_squares(const Call&);
 void clip(const Call&);
 void adamw(const Call&);
 void attention(const Call&);
+/// Workspace: F32 [tokens, heads].
 void attention_backward(const Call&);
+/// What cuDNN reads in an OCT_ATTENTION_BACKWARD: its lse, by heads, at the beginning of its workspace.
+void lse_by_heads(const Call&);
 void quantize(const Call&);
 void amax(const Call&);
 void update_scale(const Call&);
@@ -63,7 +66,6 @@ std::int64_t embedding_backward_workspace(const oct_operation&);
 std::int64_t loss_workspace(const oct_operation&);
 std::int64_t sum_of_squares_workspace(const oct_operation&);
 std::int64_t adamw_workspace(const oct_operation&);
-std::int64_t attention_backward_workspace(const oct_operation&);
 
 /// A copy of FP8 codes as the numbers that they stand for.
 void decode_fp8(const Call&);

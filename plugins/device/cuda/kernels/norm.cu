@@ -1,5 +1,5 @@
 /// LayerNorm and RMSNorm.
-#include "plugins/device/cuda/kernels/device.cuh"
+#include "plugins/device/cuda/kernels/team.cuh"
 
 namespace octachoron::cuda {
 namespace {
@@ -9,110 +9,146 @@ struct Norm {
   Rows<const T> x, weight, bias;
   Rows<T> y;
   float* statistics;
-  std::int64_t pitch, columns;
-  double epsilon;
+  std::int64_t pitch, rows, columns;
+  float epsilon;
   bool rms;
-};
 
-/// Chunks k of this thread, each with the number of its columns. K > 0: they are kept in registers, so x is
-/// read once; 0: any number, read again each time.
-template <class T, int K>
-struct Row {
-  const Norm<T>& norm;
-  std::int64_t row;
-  float kept[K > 0 ? K : 1][kChunk];
-
-  __device__ Row(const Norm<T>& n, std::int64_t r) : norm(n), row(r) {
-    if constexpr (K > 0) {
-#pragma unroll
-      for (int k = 0; k < K; ++k) {
-        if (count(k) > 0) norm.x.load(row, column(k), count(k), kept[k]);
-      }
-    }
+  __device__ void note(std::int64_t row, float mean, float inverse) const {
+    statistics[row * pitch] = mean;
+    statistics[row * pitch + 1] = inverse;
   }
-  __device__ std::int64_t column(int k) const {
-    return (std::int64_t(k) * blockDim.x + threadIdx.x) * kChunk;
-  }
-  __device__ int count(int k) const {
-    const std::int64_t left = norm.columns - column(k);
-    return left < 0 ? 0 : left < kChunk ? int(left) : kChunk;
-  }
-  template <class F>
-  __device__ void each(F f) {
-    if constexpr (K > 0) {
-#pragma unroll
-      for (int k = 0; k < K; ++k) {
-        if (count(k) > 0) f(column(k), count(k), kept[k]);
-      }
-    } else {
-      for (int k = 0; count(k) > 0; ++k) {
-        norm.x.load(row, column(k), count(k), kept[0]);
-        f(column(k), count(k), kept[0]);
-      }
-    }
+  __device__ float inverse_deviation(float squares) const {
+    return __frcp_rn(__fsqrt_rn(squares / float(columns) + epsilon));
   }
 };
 
+/// A team a row, which stays in registers, so that it is read once. What is stored is what is used: the
+/// backward pass differentiates this very function. \tparam K pieces of a thread
 template <class T, int K>
-__global__ void __launch_bounds__(512) norm_kernel(Norm<T> norm) {
-  __shared__ double shared[2][32];
-  Row<T, K> row(norm, blockIdx.x);
-  double mean = 0;
+__global__ void __launch_bounds__(512) norm_kernel(Norm<T> norm, int team_warps) {
+  constexpr int n = Piece<T>::n;
+  __shared__ float shared[2][1][16];
+  const Team<false> team(team_warps);
+  const std::int64_t row = std::int64_t(blockIdx.x) * team.teams() + team.number;
+  if (row >= norm.rows) return;
+  const int pieces = int(norm.columns / n);
+  const auto place = [&](int k) { return k * team.threads + team.place; };
+  const auto* x = reinterpret_cast<const uint4*>(norm.x.at(row, 0));
+  float v[K][n];
+#pragma unroll
+  for (int k = 0; k < K; ++k) Piece<T>::unpack(place(k) < pieces ? x[place(k)] : uint4{}, v[k]);
+  float mean = 0;
   if (!norm.rms) {
-    float sum = 0;
-    row.each([&](std::int64_t, int n, float(&v)[kChunk]) {
+    float sum[1] = {0};
 #pragma unroll
-      for (int i = 0; i < kChunk; ++i) sum += i < n ? v[i] : 0.f;
+    for (int k = 0; k < K; ++k)
+#pragma unroll
+      for (int i = 0; i < n; ++i) sum[0] += v[k][i];
+    team_sum(team, sum, shared[0]);
+    mean = sum[0] / float(norm.columns);
+  }
+  float squares[1] = {0};
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    if (place(k) >= pieces) continue;
+#pragma unroll
+    for (int i = 0; i < n; ++i) squares[0] += (v[k][i] - mean) * (v[k][i] - mean);
+  }
+  team_sum(team, squares, shared[1]);
+  const float inverse = norm.inverse_deviation(squares[0]);
+  if (team.place == 0) norm.note(row, mean, inverse);
+  const auto* weight = reinterpret_cast<const uint4*>(norm.weight.data);
+  const auto* bias = reinterpret_cast<const uint4*>(norm.bias.data);
+  auto* y = reinterpret_cast<uint4*>(norm.y.at(row, 0));
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    if (place(k) >= pieces) continue;
+    float w[n], b[n];
+    Piece<T>::unpack(weight[place(k)], w);
+    Piece<T>::unpack(bias != nullptr ? bias[place(k)] : uint4{}, b);
+#pragma unroll
+    for (int i = 0; i < n; ++i) v[k][i] = (v[k][i] - mean) * inverse * w[i] + b[i];
+    y[place(k)] = Piece<T>::pack(v[k]);
+  }
+}
+
+/// Any number of columns at any address: a block a row, which is read again for each use.
+template <class T>
+__global__ void __launch_bounds__(512) any_norm_kernel(Norm<T> norm) {
+  __shared__ double shared[2][32];
+  const std::int64_t row = blockIdx.x;
+  const auto each = [&](auto f) {
+    for (std::int64_t c = threadIdx.x * kChunk; c < norm.columns; c += blockDim.x * kChunk) {
+      const int n = int(min(std::int64_t(kChunk), norm.columns - c));
+      float v[kChunk];
+      norm.x.load(row, c, n, v);
+      f(c, n, v);
+    }
+  };
+  double sum[1] = {0}, squares[1] = {0};
+  if (!norm.rms) {
+    each([&](std::int64_t, int, float(&v)[kChunk]) {
+#pragma unroll
+      for (int i = 0; i < kChunk; ++i) sum[0] += double(v[i]);
     });
-    double total[1] = {double(sum)};
-    block_sum(total, shared[0]);
-    mean = total[0] / double(norm.columns);
+    block_sum(sum, shared[0]);
   }
-  // What is stored is what is used, so that the backward pass differentiates this very function.
-  const float m = float(mean);
-  float squares = 0;
-  row.each([&](std::int64_t, int n, float(&v)[kChunk]) {
+  const float mean = float(sum[0] / double(norm.columns));
+  each([&](std::int64_t, int n, float(&v)[kChunk]) {
 #pragma unroll
-    for (int i = 0; i < kChunk; ++i) squares += i < n ? (v[i] - m) * (v[i] - m) : 0.f;
+    for (int i = 0; i < kChunk; ++i) squares[0] += i < n ? double((v[i] - mean) * (v[i] - mean)) : 0.;
   });
-  double total[1] = {double(squares)};
-  block_sum(total, shared[1]);
-  const float inverse = float(1 / sqrt(total[0] / double(norm.columns) + norm.epsilon));
-  if (threadIdx.x == 0) {
-    norm.statistics[row.row * norm.pitch] = m;
-    norm.statistics[row.row * norm.pitch + 1] = inverse;
-  }
-  row.each([&](std::int64_t column, int n, float(&v)[kChunk]) {
+  block_sum(squares, shared[1]);
+  const float inverse = norm.inverse_deviation(float(squares[0]));
+  if (threadIdx.x == 0) norm.note(row, mean, inverse);
+  each([&](std::int64_t c, int n, float(&v)[kChunk]) {
     float w[kChunk], b[kChunk] = {};
-    norm.weight.load(0, column, n, w);
-    if (norm.bias.data != nullptr) norm.bias.load(0, column, n, b);
+    norm.weight.load(0, c, n, w);
+    if (norm.bias.data != nullptr) norm.bias.load(0, c, n, b);
 #pragma unroll
-    for (int i = 0; i < kChunk; ++i) v[i] = (v[i] - m) * inverse * w[i] + b[i];
-    norm.y.save(row.row, column, n, v);
+    for (int i = 0; i < kChunk; ++i) v[i] = (v[i] - mean) * inverse * w[i] + b[i];
+    norm.y.save(row, c, n, v);
   });
+}
+
+constexpr int kMostPieces = 4;
+
+template <class T>
+void launch_norm(const Call& call, const Norm<T>& norm) {
+  constexpr int n = Piece<T>::n;
+  const std::int64_t pieces = divide_up(norm.columns, n), warps = divide_up(pieces, 32 * kMostPieces);
+  const bool fits = norm.columns % n == 0 && norm.columns > 0 && warps <= 16;
+  const bool aligned = norm.x.aligned && norm.weight.aligned && norm.bias.aligned && norm.y.aligned;
+  if (fits && (aligned || call.load)) {
+    const auto kernel = [&] {
+      switch (divide_up(pieces, 32 * warps)) {
+        case 1:
+          return norm_kernel<T, 1>;
+        case 2:
+          return norm_kernel<T, 2>;
+        case 3:
+          return norm_kernel<T, 3>;
+        default:
+          return norm_kernel<T, kMostPieces>;
+      }
+    }();
+    const std::int64_t teams = warps == 1 ? 4 : 1;  // rows that a warp can hold: four to a block
+    launch(call, kernel, dim3(unsigned(divide_up(norm.rows, teams))), unsigned(32 * warps * teams), 0, norm,
+           int(warps));
+  }
+  if (fits && aligned && !call.load) return;
+  launch(call, any_norm_kernel<T>, dim3(unsigned(norm.rows)), 512, 0, norm);
 }
 
 }  // namespace
 
 void norm(const Call& call) {
   const oct_operation& op = call.operation;
-  const std::int64_t columns = op.operand[0].columns, chunks = divide_up(columns, kChunk);
-  const unsigned block = unsigned(chunks < 512 ? round_up(chunks, 32) : 512);
   by_type(call, 0, [&](auto tag) {
     using T = decltype(tag);
-    const Norm<T> norm = {rows<const T>(call, 0),
-                          rows<const T>(call, 1),
-                          rows<const T>(call, 2),
-                          rows<T>(call, 3),
-                          data<float>(call, 4),
-                          op.operand[4].pitch,
-                          columns,
-                          op.f[0],
-                          op.i[0] == 1};
-    const auto kernel = chunks <= 512    ? norm_kernel<T, 1>
-                        : chunks <= 2048 ? norm_kernel<T, 4>
-                                         : norm_kernel<T, 0>;
-    launch(call, kernel, dim3(unsigned(op.operand[0].rows)), block, 0, norm);
+    launch_norm(call, Norm<T>{rows<const T>(call, 0), rows<const T>(call, 1), rows<const T>(call, 2),
+                              rows<T>(call, 3), data<float>(call, 4), op.operand[4].pitch, op.operand[0].rows,
+                              op.operand[0].columns, float(op.f[0]), op.i[0] == 1});
   });
 }
 

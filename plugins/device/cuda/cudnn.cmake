@@ -1,0 +1,51 @@
+# Sets cudnn_frontend, the version of cudnn-frontend's headers, and cudnn_includes, the folders they need; empty where
+# they are not found. OCTACHORON_CUDNN: auto (attention by cuDNN where the headers are), on (they must be), off.
+# Both cuDNN and its frontend are headers here: the library itself is looked for when the program runs.
+set(OCTACHORON_CUDNN auto CACHE STRING "attention of device cuda by cuDNN: auto, on, off")
+set_property(CACHE OCTACHORON_CUDNN PROPERTY STRINGS auto on off)
+if(NOT OCTACHORON_CUDNN MATCHES "^(auto|on|off)$")
+  message(FATAL_ERROR "OCTACHORON_CUDNN is '${OCTACHORON_CUDNN}'; use auto, on or off")
+endif()
+set(cudnn_frontend)
+set(cudnn_includes)
+if(OCTACHORON_CUDNN STREQUAL off)
+  return()
+endif()
+
+# Packages of Python, where pip puts them: <folder>/include, <folder>/nvidia/cudnn/include.
+set(packages ${PROJECT_BINARY_DIR}/cudnn-frontend)
+find_program(OCTACHORON_PYTHON3 python3)
+mark_as_advanced(OCTACHORON_PYTHON3)
+if(OCTACHORON_PYTHON3 AND NOT OCTACHORON_CUDNN_FRONTEND_INCLUDE_DIR)
+  execute_process(COMMAND ${OCTACHORON_PYTHON3} -c "import sysconfig; print(sysconfig.get_paths()['purelib'])"
+    OUTPUT_VARIABLE installed OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  list(APPEND packages ${installed})
+endif()
+find_path(OCTACHORON_CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h HINTS ${packages} PATH_SUFFIXES include
+  DOC "folder of cudnn_frontend.h")
+find_path(OCTACHORON_CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${packages}
+  PATH_SUFFIXES nvidia/cudnn/include DOC "folder of cudnn.h")
+find_path(OCTACHORON_NVRTC_INCLUDE_DIR nvrtc.h HINTS ${CUDAToolkit_INCLUDE_DIRS} DOC "folder of nvrtc.h")
+mark_as_advanced(OCTACHORON_NVRTC_INCLUDE_DIR)
+
+set(missing)
+foreach(header CUDNN_FRONTEND CUDNN NVRTC)
+  if(NOT OCTACHORON_${header}_INCLUDE_DIR)
+    string(TOLOWER ${header}.h name)
+    string(APPEND missing " ${name}")
+  endif()
+endforeach()
+if(missing)
+  set(advice "not found:${missing}; see plugins/device/cuda/README.md, or set OCTACHORON_CUDNN_FRONTEND_INCLUDE_DIR and OCTACHORON_CUDNN_INCLUDE_DIR")
+  if(OCTACHORON_CUDNN STREQUAL on)
+    message(FATAL_ERROR "no attention by cuDNN (${advice}, or OCTACHORON_CUDNN=off)")
+  endif()
+  message(STATUS "device cuda: attention by own kernels, many times slower than cuDNN's (${advice})")
+  return()
+endif()
+file(STRINGS ${OCTACHORON_CUDNN_FRONTEND_INCLUDE_DIR}/cudnn_frontend_version.h lines REGEX "_(MAJOR|MINOR|PATCH)_VERSION +[0-9]+")
+string(REGEX MATCHALL "[0-9]+" numbers "${lines}")
+list(JOIN numbers . cudnn_frontend)
+set(cudnn_includes ${OCTACHORON_CUDNN_FRONTEND_INCLUDE_DIR} ${OCTACHORON_CUDNN_INCLUDE_DIR} ${OCTACHORON_NVRTC_INCLUDE_DIR})
+list(REMOVE_DUPLICATES cudnn_includes)
+message(STATUS "device cuda: attention by cuDNN through cudnn-frontend ${cudnn_frontend} (${OCTACHORON_CUDNN_FRONTEND_INCLUDE_DIR})")
