@@ -14,7 +14,7 @@ if(OCTACHORON_HAS_CUDA AND NOT OCTACHORON_NCCL STREQUAL off)
     ${nccl_packages})
   find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${nccl_places} PATH_SUFFIXES include)
   # The packages of Python hold no libnccl.so.
-  find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${NCCL_INCLUDE_DIR}/.. ${nccl_places} PATH_SUFFIXES lib64 lib)
+  find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 NAMES_PER_DIR HINTS ${NCCL_INCLUDE_DIR}/.. ${nccl_places} PATH_SUFFIXES lib64 lib)
   mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY)
   if(NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
     set(NCCL_VERSION "")
