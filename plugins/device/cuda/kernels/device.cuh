@@ -151,8 +151,12 @@ void launch(const Call& call, void (*kernel)(P...), dim3 grid, unsigned block, s
     cudaFuncAttributes attributes;
     check(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)), "loading a kernel");
     if (shared > 48 * 1024) {
-      check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                 cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared)),
+      const auto* function = reinterpret_cast<const void*>(kernel);
+      check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared)),
+            "asking for shared memory");
+      // Else the driver may leave room for one block where two fit.
+      check(cudaFuncSetAttribute(function, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                 cudaSharedmemCarveoutMaxShared),
             "asking for shared memory");
     }
     return;
