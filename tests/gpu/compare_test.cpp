@@ -3,34 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
-#include <functional>
 
-#include "tests/conformance/device_rig.h"
+#include "tests/gpu/compare.h"
 
 namespace octachoron::gpu {
 namespace {
 
 using namespace conformance;
-
-struct Case {
-  std::string name;
-  oct_op op;
-  std::function<std::vector<Operand>(DType)> operands;
-  Attributes attributes;
-  double depth = 1;  ///< terms of the longest sum: its rounding errors grow with the root
-  bool ill = false;  ///< the result is a difference of larger numbers
-};
-
-const oct_plugin& reference_plugin() {
-  const char* file = std::getenv("OCTACHORON_REFERENCE_PLUGIN");
-  return load_plugin(file != nullptr ? file : OCTACHORON_BINARY_DIR "/lib/octachoron/device-cpu.so");
-}
-
-double bound(const Case& c, DType type) {
-  const double sum = 2e-7 * (4 + std::sqrt(c.depth)) * (c.ill ? 8 : 1);
-  return (type == OCT_BF16 ? 8e-3 : 0) + sum;
-}
 
 Operand ids(std::int64_t tokens, std::int64_t vocabulary, bool ignored) {
   Operand o = zeros(OCT_I32, 1, tokens);
@@ -64,6 +43,20 @@ std::vector<Case> elementwise_cases() {
                        return std::vector<Operand>{gapped(t, rows, columns, 1),
                                                    zeros(t == OCT_F32 ? OCT_BF16 : OCT_F32, rows, columns)};
                      }});
+    for (const std::int64_t gap : {0, 8}) {
+      cases.push_back({"convert" + size, OCT_COPY, [=](DType t) {
+                         return std::vector<Operand>{with_gap(random(t, rows, columns, 1), gap),
+                                                     zeros(t == OCT_F32 ? OCT_BF16 : OCT_F32, rows, columns)};
+                       }});
+      cases.push_back({"move" + size, OCT_COPY, [=](DType t) {
+                         return std::vector<Operand>{with_gap(random(t, rows, columns, 1), gap),
+                                                     with_gap(zeros(t, rows, columns), gap)};
+                       }});
+      cases.push_back({"fill" + size,
+                       OCT_FILL,
+                       [=](DType t) { return std::vector<Operand>{with_gap(zeros(t, rows, columns), gap)}; },
+                       {.f = {1.25}}});
+    }
     cases.push_back({"gelu" + size, OCT_GELU, [=](DType t) {
                        return std::vector<Operand>{random(t, rows, columns, 1, 2), zeros(t, rows, columns)};
                      }});
@@ -86,9 +79,6 @@ std::vector<Case> elementwise_cases() {
 /// Rows for each way that a kernel takes: one warp a row, several, a whole block and two blocks' worth, more
 /// rows than all blocks hold at once, pieces of 16 bytes that do not fill the threads, none at all, more
 /// columns than registers.
-struct RowShape {
-  std::int64_t rows, columns, gap = 0;
-};
 constexpr RowShape kRowShapes[] = {{61, 5},     {2500, 768},     {61, 768, 8}, {61, 770},  {61, 1024, 3},
                                    {600, 1600}, {61, 2048},      {300, 4096},  {40, 6400}, {21, 9001},
                                    {290, 8192}, {11, 12296, 16}, {7, 17000}};
@@ -181,30 +171,36 @@ std::vector<Case> table_cases() {
 
 std::vector<Case> loss_cases() {
   std::vector<Case> cases;
-  for (const std::int64_t columns : {40, 5003, 50304}) {
-    const std::string size = " 37 x " + std::to_string(columns);
-    const std::int64_t tokens = 37, vocabulary = columns - 3;
+  // Whole pieces of 16 bytes; rows that begin anywhere; more columns than all threads hold.
+  for (const auto& [tokens, columns, gap] : {RowShape{37, 40}, RowShape{37, 5003}, RowShape{23, 50257},
+                                             RowShape{37, 50304}, RowShape{11, 128256, 8}}) {
+    const std::string size =
+        " " + std::to_string(tokens) + " x " + std::to_string(columns) + " + " + std::to_string(gap);
+    const std::int64_t vocabulary = columns - 3;
     cases.push_back({"loss_statistics" + size,
                      OCT_LOSS_STATISTICS,
-                     [=](DType t) {
-                       return std::vector<Operand>{random(t, tokens, columns, 1, 4),
+                     [=, tokens = tokens, columns = columns, gap = gap](DType t) {
+                       return std::vector<Operand>{with_gap(random(t, tokens, columns, 1, 4), gap),
                                                    ids(tokens, vocabulary, true), zeros(OCT_F32, tokens, 3)};
                      },
                      {.i = {0, vocabulary}},
                      double(columns)});
-    cases.push_back(
-        {"loss" + size,
-         OCT_LOSS,
-         [=](DType t) {
-           Operand statistics = zeros(OCT_F32, tokens, 3);
-           for (std::int64_t r = 0; r < tokens; ++r)
-             for (std::int64_t c = 0; c < 3; ++c)
-               statistics.values[std::size_t(3 * r + c)] = c == 0 ? 12 : c == 1 ? 9.5 : 3.25;
-           return std::vector<Operand>{
-               random(t, tokens, columns, 1, 4), ids(tokens, vocabulary, true), statistics, scalars(),
-               zeros(t, tokens, columns),        filled(OCT_F64, 1, 1, {10})};
-         },
-         {.i = {0, vocabulary, 1, 1}}});
+    cases.push_back({"loss" + size,
+                     OCT_LOSS,
+                     [=, tokens = tokens, columns = columns, gap = gap](DType t) {
+                       Operand statistics = zeros(OCT_F32, tokens, 3);
+                       for (std::int64_t r = 0; r < tokens; ++r)
+                         for (std::int64_t c = 0; c < 3; ++c)
+                           statistics.values[std::size_t(3 * r + c)] = c == 0 ? 12 : c == 1 ? 9.5 : 3.25;
+                       std::vector<Operand> o = {with_gap(random(t, tokens, columns, 1, 4), gap),
+                                                 ids(tokens, vocabulary, true), statistics, scalars()};
+                       // In place; apart, at other places of 16 bytes.
+                       o.push_back(tokens == 37 ? alias_of(o, 0)
+                                                : with_gap(zeros(t, tokens, columns), gap > 0 ? 1 : 0));
+                       o.push_back(filled(OCT_F64, 1, 1, {10}));
+                       return o;
+                     },
+                     {.i = {0, vocabulary, 1, 1}}});
   }
   return cases;
 }
@@ -298,26 +294,6 @@ std::vector<Case> gemm_cases() {
     }
   }
   return cases;
-}
-
-void compare(const std::vector<Case>& cases) {
-  Rig device, reference(2, reference_plugin());
-  for (const Case& c : cases) {
-    for (const DType type : {OCT_F32, OCT_BF16}) {
-      SCOPED_TRACE(c.name + " " + name(type));
-      const std::vector<Operand> inputs = c.operands(type);
-      std::vector<Operand> first = inputs, second = inputs, expected = inputs;
-      device.run(c.op, first, c.attributes);
-      device.run(c.op, second, c.attributes);
-      reference.run(c.op, expected, c.attributes);
-      if (testing::Test::HasFatalFailure()) return;
-      for (std::size_t k = 0; k < inputs.size(); ++k) {
-        EXPECT_EQ(first[k].values, second[k].values) << "a rerun differs in operand " << k;
-        const double error = difference(first[k].values, expected[k].values);
-        EXPECT_LE(error, bound(c, inputs[k].type == OCT_F64 ? OCT_F32 : inputs[k].type)) << "operand " << k;
-      }
-    }
-  }
 }
 
 TEST(Compare, Elementwise) {

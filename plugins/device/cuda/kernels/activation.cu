@@ -8,23 +8,23 @@ namespace {
 struct Logistic {
   float value, slope;
 };
+template <class T>
 __device__ Logistic logistic(float z) {
-  const float e = expf(z < 0 ? z : -z), q = 1.f / (1.f + e);
+  const float e = exponential<T>(-fabsf(z)), q = sizeof(T) == 2 ? fast_reciprocal(1.f + e) : 1.f / (1.f + e);
   return {z < 0 ? e * q : q, e * q * q};
 }
 
-/// gelu(x) = x * logistic(z(x)), since 0.5 (1 + tanh u) = logistic(2 u). Beyond +-30 the logistic is 0 or 1
-/// in every type; the limit keeps its argument finite. A NaN stays one.
+/// gelu(x) = x * logistic(z(x)), since 0.5 (1 + tanh u) = logistic(2 u). Where x^2 > 1000 the logistic is 0
+/// or 1 in every type; the limit keeps the slope of z finite. A NaN stays one.
 struct Gelu {
   Logistic s;
   float dz;
 };
+template <class T>
 __device__ Gelu gelu_at(float x) {
-  constexpr float c = 1.5957691216057307f;  // 2 sqrt(2 / pi)
-  x = x < -30.f ? -30.f : x;
-  x = x > 30.f ? 30.f : x;
-  const float square = x * x;
-  return {logistic(c * (x + 0.044715f * square * x)), c * (1.f + 3 * 0.044715f * square)};
+  constexpr float c = 1.5957691216057307f, a = c * 0.044715f;  // 2 sqrt(2 / pi)
+  const float square = fminf(x * x, 1000.f);
+  return {logistic<T>(x * (c + a * square)), c + 3 * a * square};
 }
 
 template <class T>
@@ -35,7 +35,7 @@ struct GeluForward {
     float v[kChunk];
     x.load(row, column, n, v);
 #pragma unroll
-    for (int i = 0; i < kChunk; ++i) v[i] *= gelu_at(v[i]).s.value;
+    for (int i = 0; i < kChunk; ++i) v[i] *= gelu_at<T>(v[i]).s.value;
     y.save(row, column, n, v);
   }
 };
@@ -50,7 +50,7 @@ struct GeluBackward {
     dy.load(row, column, n, d);
 #pragma unroll
     for (int i = 0; i < kChunk; ++i) {
-      const Gelu g = gelu_at(v[i]);
+      const Gelu g = gelu_at<T>(v[i]);
       d[i] *= g.s.value + v[i] * g.s.slope * g.dz;
     }
     dx.save(row, column, n, d);
@@ -66,7 +66,7 @@ struct SwigluForward {
     gate.load(row, column, n, g);
     up.load(row, column, n, u);
 #pragma unroll
-    for (int i = 0; i < kChunk; ++i) g[i] = g[i] * logistic(g[i]).value * u[i];
+    for (int i = 0; i < kChunk; ++i) g[i] = g[i] * logistic<T>(g[i]).value * u[i];
     y.save(row, column, n, g);
   }
 };
@@ -82,7 +82,7 @@ struct SwigluBackward {
     dy.load(row, column, n, d);
 #pragma unroll
     for (int i = 0; i < kChunk; ++i) {
-      const Logistic s = logistic(g[i]);
+      const Logistic s = logistic<T>(g[i]);
       u[i] = d[i] * u[i] * (s.value + g[i] * s.slope);
       d[i] = d[i] * g[i] * s.value;
     }

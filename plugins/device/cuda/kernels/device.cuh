@@ -151,8 +151,12 @@ void launch(const Call& call, void (*kernel)(P...), dim3 grid, unsigned block, s
     cudaFuncAttributes attributes;
     check(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)), "loading a kernel");
     if (shared > 48 * 1024) {
-      check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                 cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared)),
+      const auto* function = reinterpret_cast<const void*>(kernel);
+      check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared)),
+            "asking for shared memory");
+      // Else the driver may leave room for one block where two fit.
+      check(cudaFuncSetAttribute(function, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                 cudaSharedmemCarveoutMaxShared),
             "asking for shared memory");
     }
     return;
@@ -167,6 +171,27 @@ template <class Choose>
 void by_type(const Call& call, int k, Choose choose) {
   if (call.operation.operand[k].dtype == OCT_BF16) return choose(Bf16{});
   return choose(float{});
+}
+
+/// 2^x within 2^-22 and 1/x within 2^-23, in one instruction each; numbers below 2^-126 are 0. For results in
+/// BF16.
+inline __device__ float fast_exp2(float x) {
+  float e;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(x));
+  return e;
+}
+inline __device__ float fast_reciprocal(float x) {
+  float r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+inline constexpr float kLog2E = 1.4426950408889634f;
+
+/// exp(x) as elements of type T deserve it. In BF16 the error is 2^-22 and |x| 2^-24 of the result.
+template <class T>
+inline __device__ float exponential(float x) {
+  if constexpr (sizeof(T) == 2) return fast_exp2(x * kLog2E);
+  return expf(x);
 }
 
 /// Sum over the warp, the same in all lanes.
@@ -207,13 +232,25 @@ inline __device__ std::uint32_t magnitude(float v) {
   return __float_as_uint(v) & 0x7fffffffu;
 }
 
+/// Quotients of numbers below 2^31 by a number from 1 to 2^31, without division.
+struct Divider {
+  std::uint32_t divisor, magic;
+  int shift = 0;
+
+  explicit Divider(std::int64_t by) : divisor(by > 1 ? std::uint32_t(by) : 1) {
+    while ((std::uint64_t(1) << shift) < divisor) ++shift;
+    magic = std::uint32_t((((std::uint64_t(1) << shift) - divisor) << 32) / divisor + 1);
+  }
+  __device__ std::uint32_t of(std::uint32_t n) const { return (__umulhi(n, magic) + n) >> shift; }
+};
+
 /// f(row, column, n) for chunks that cover rows x columns.
 template <class F>
 __global__ void __launch_bounds__(256)
-    map_kernel(F f, std::uint32_t per_row, std::uint32_t chunks, std::int64_t columns) {
+    map_kernel(F f, Divider per_row, std::uint32_t chunks, std::int64_t columns) {
   for (std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < chunks; i += gridDim.x * blockDim.x) {
-    const std::uint32_t row = i / per_row;
-    const std::int64_t column = std::int64_t(i - row * per_row) * kChunk, left = columns - column;
+    const std::uint32_t row = per_row.of(i);
+    const std::int64_t column = std::int64_t(i - row * per_row.divisor) * kChunk, left = columns - column;
     f(row, column, left < kChunk ? int(left) : kChunk);
   }
 }
@@ -223,8 +260,8 @@ void map(const Call& call, std::int64_t rows, std::int64_t columns, F f) {
   if (chunks >= std::int64_t(1) << 31)
     throw std::invalid_argument("more than 2^34 elements in one operation");
   const std::int64_t blocks = divide_up(chunks, 256);
-  launch(call, map_kernel<F>, dim3(unsigned(blocks < 4096 ? blocks : 4096)), 256, 0, f,
-         std::uint32_t(per_row), std::uint32_t(chunks), columns);
+  launch(call, map_kernel<F>, dim3(unsigned(blocks < 4096 ? blocks : 4096)), 256, 0, f, Divider(per_row),
+         std::uint32_t(chunks), columns);
 }
 
 }  // namespace octachoron::cuda

@@ -1,4 +1,4 @@
-/// Fill, copy with conversion, addition, transpose.
+/// Fill, copy with conversion, addition.
 #include <type_traits>
 
 #include "core/plugin/dtype.h"
@@ -6,6 +6,43 @@
 
 namespace octachoron::cuda {
 namespace {
+
+/// Pieces of the rows of a matrix, numbered through: one row if there are no gaps.
+struct Pieces {
+  Divider per_row;
+  std::int64_t count;
+};
+/// \param in_piece elements of a piece. \param dense whether all matrices have rows without gaps
+Pieces pieces_of(const oct_matrix& m, std::int64_t in_piece, bool dense) {
+  const std::int64_t in_row = m.columns / in_piece, count = m.rows * in_row;
+  if (count >= std::int64_t(1) << 31)
+    throw std::invalid_argument("more than 2^31 pieces of 16 bytes in one operation");
+  return {Divider(dense ? count : in_row), count};
+}
+
+constexpr int kInFlight = 4, kThreads = 256;
+
+/// f.read(row, piece, k), k < 4, and then f.write(row, piece, k) for the same: four pieces of a thread are on
+/// their way at a time, and those of a warp lie side by side.
+template <class F>
+__global__ void __launch_bounds__(kThreads) pieces_kernel(F f, Divider per_row, std::uint32_t count) {
+  const std::uint32_t first = blockIdx.x * (kInFlight * kThreads) + threadIdx.x;
+  std::uint32_t row[kInFlight], piece[kInFlight];
+#pragma unroll
+  for (int k = 0; k < kInFlight; ++k) {
+    const std::uint32_t i = first + k * kThreads;
+    row[k] = per_row.of(i), piece[k] = i - row[k] * per_row.divisor;
+    if (i < count) f.read(row[k], piece[k], k);
+  }
+#pragma unroll
+  for (int k = 0; k < kInFlight; ++k)
+    if (first + k * kThreads < count) f.write(row[k], piece[k], k);
+}
+template <class F>
+void launch_pieces(const Call& call, F f, const Pieces& p) {
+  launch(call, pieces_kernel<F>, dim3(unsigned(divide_up(p.count, kInFlight * kThreads))), kThreads, 0, f,
+         p.per_row, std::uint32_t(p.count));
+}
 
 template <class Word>
 struct Fill {
@@ -16,10 +53,28 @@ struct Fill {
     for (int i = 0; i < n; ++i) data[row * pitch + column + i] = value;
   }
 };
+struct FillPieces {
+  uint4* data;
+  std::int64_t pitch;
+  uint4 value;
+  __device__ void read(std::uint32_t, std::uint32_t, int) {}
+  __device__ void write(std::uint32_t row, std::uint32_t piece, int) { data[row * pitch + piece] = value; }
+};
 
 template <class Word>
 void fill_words(const Call& call, Word value) {
+  constexpr std::int64_t in_piece = 16 / sizeof(Word);
   const oct_matrix& m = call.operation.operand[0];
+  const bool whole = rows<Word>(call, 0).aligned && m.columns % in_piece == 0;
+  if (whole || call.load) {
+    Word words[in_piece];
+    for (Word& word : words) word = value;
+    uint4 piece;
+    __builtin_memcpy(&piece, words, sizeof piece);
+    launch_pieces(call, FillPieces{data<uint4>(call, 0), m.pitch / in_piece, piece},
+                  pieces_of(m, in_piece, m.pitch == m.columns));
+  }
+  if (whole && !call.load) return;
   map(call, m.rows, m.columns, Fill<Word>{data<Word>(call, 0), m.pitch, value});
 }
 
@@ -38,27 +93,36 @@ struct Move {
   const Word* in;
   Word* out;
   std::int64_t in_pitch, out_pitch;
-  bool aligned;
   __device__ void operator()(std::int64_t row, std::int64_t column, int n) const {
-    const Word* from = in + row * in_pitch + column;
-    Word* to = out + row * out_pitch + column;
-    if (aligned && n == kChunk) {
-      using Piece = std::conditional_t<sizeof(Word) == 1, uint2, uint4>;
-#pragma unroll
-      for (int i = 0; i < int(kChunk * sizeof(Word) / sizeof(Piece)); ++i)
-        reinterpret_cast<Piece*>(to)[i] = reinterpret_cast<const Piece*>(from)[i];
-    } else {
-      for (int i = 0; i < n; ++i) to[i] = from[i];
-    }
+    for (int i = 0; i < n; ++i) out[row * out_pitch + column + i] = in[row * in_pitch + column + i];
+  }
+};
+struct MovePieces {
+  const uint4* in;
+  uint4* out;
+  std::int64_t in_pitch, out_pitch;
+  uint4 kept[kInFlight];
+  __device__ void read(std::uint32_t row, std::uint32_t piece, int k) {
+    kept[k] = in[row * in_pitch + piece];
+  }
+  __device__ void write(std::uint32_t row, std::uint32_t piece, int k) {
+    out[row * out_pitch + piece] = kept[k];
   }
 };
 
 template <class Word>
 void move_words(const Call& call) {
+  constexpr std::int64_t in_piece = 16 / sizeof(Word);
   const oct_matrix &in = call.operation.operand[0], &out = call.operation.operand[1];
-  const Rows<Word> from = rows<Word>(call, 0), to = rows<Word>(call, 1);
+  const bool whole = rows<Word>(call, 0).aligned && rows<Word>(call, 1).aligned && in.columns % in_piece == 0;
+  if (whole || call.load) {
+    const MovePieces move = {data<const uint4>(call, 0), data<uint4>(call, 1), in.pitch / in_piece,
+                             out.pitch / in_piece};
+    launch_pieces(call, move, pieces_of(in, in_piece, in.pitch == in.columns && out.pitch == in.columns));
+  }
+  if (whole && !call.load) return;
   map(call, in.rows, in.columns,
-      Move<Word>{from.data, to.data, in.pitch, out.pitch, from.aligned && to.aligned});
+      Move<Word>{data<const Word>(call, 0), data<Word>(call, 1), in.pitch, out.pitch});
 }
 
 template <class In, class Out>
@@ -71,6 +135,48 @@ struct Convert {
     out.save(row, column, n, v);
   }
 };
+
+/// Four numbers: 16 bytes in FP32, 8 in BF16.
+inline __device__ float4 load4(const float* from) {
+  return *reinterpret_cast<const float4*>(from);
+}
+inline __device__ float4 load4(const Bf16* from) {
+  const uint2 v = *reinterpret_cast<const uint2*>(from);
+  return make_float4(__uint_as_float(v.x << 16), __uint_as_float(v.x & 0xffff0000u),
+                     __uint_as_float(v.y << 16), __uint_as_float(v.y & 0xffff0000u));
+}
+inline __device__ void save4(float* to, float4 v) {
+  *reinterpret_cast<float4*>(to) = v;
+}
+inline __device__ void save4(Bf16* to, float4 v) {
+  *reinterpret_cast<uint2*>(to) = make_uint2(pack_bf16(v.x, v.y), pack_bf16(v.z, v.w));
+}
+template <class In, class Out>
+struct ConvertPieces {
+  Rows<const In> in;
+  Rows<Out> out;
+  float4 kept[kInFlight];
+  __device__ void read(std::uint32_t row, std::uint32_t piece, int k) {
+    kept[k] = load4(in.at(row, std::int64_t(piece) * 4));
+  }
+  __device__ void write(std::uint32_t row, std::uint32_t piece, int k) {
+    save4(out.at(row, std::int64_t(piece) * 4), kept[k]);
+  }
+};
+
+template <class In, class Out>
+void convert(const Call& call) {
+  const oct_matrix &in = call.operation.operand[0], &out = call.operation.operand[1];
+  const Rows<const In> from = rows<const In>(call, 0);
+  const Rows<Out> to = rows<Out>(call, 1);
+  const bool whole = from.aligned && to.aligned && in.columns % 4 == 0;
+  if (whole || call.load) {
+    launch_pieces(call, ConvertPieces<In, Out>{from, to},
+                  pieces_of(in, 4, in.pitch == in.columns && out.pitch == in.columns));
+  }
+  if (whole && !call.load) return;
+  map(call, in.rows, in.columns, Convert<In, Out>{from, to});
+}
 
 template <class A, class B>
 struct Add {
@@ -92,33 +198,6 @@ struct Add {
     out.save(row, column, n, x);
   }
 };
-
-constexpr int kTile = 64;
-
-/// 64 x 64 elements by 256 threads: a warp reads and writes whole pieces of rows.
-template <class Word>
-__global__ void __launch_bounds__(256)
-    transpose_kernel(const Word* in, std::int64_t in_pitch, Word* out, std::int64_t out_pitch,
-                     std::int64_t rows, std::int64_t columns) {
-  __shared__ Word tile[kTile][kTile + 4 / sizeof(Word)];
-  const std::int64_t row = std::int64_t(blockIdx.x) * kTile, column = std::int64_t(blockIdx.y) * kTile;
-  const int lane = threadIdx.x % kTile, group = threadIdx.x / kTile;
-  for (int r = group; r < kTile; r += 4) {
-    if (row + r < rows && column + lane < columns) tile[r][lane] = in[(row + r) * in_pitch + column + lane];
-  }
-  __syncthreads();
-  for (int c = group; c < kTile; c += 4) {
-    if (column + c < columns && row + lane < rows) out[(column + c) * out_pitch + row + lane] = tile[lane][c];
-  }
-}
-
-template <class Word>
-void transpose_words(const Call& call) {
-  const oct_matrix &in = call.operation.operand[0], &out = call.operation.operand[1];
-  const dim3 grid(unsigned(divide_up(in.rows, kTile)), unsigned(divide_up(in.columns, kTile)));
-  launch(call, transpose_kernel<Word>, grid, 256, 0, data<const Word>(call, 0), in.pitch, data<Word>(call, 1),
-         out.pitch, in.rows, in.columns);
-}
 
 }  // namespace
 
@@ -169,7 +248,7 @@ void copy(const Call& call) {
     by_type(call, 1, [&](auto to) {
       using In = decltype(from);
       using Out = decltype(to);
-      map(call, in.rows, in.columns, Convert<In, Out>{rows<const In>(call, 0), rows<Out>(call, 1)});
+      convert<In, Out>(call);
     });
   });
 }
@@ -185,17 +264,6 @@ void add(const Call& call) {
                     rows<A>(call, 3)});
     });
   });
-}
-
-void transpose(const Call& call) {
-  switch (size_of(DType(call.operation.operand[0].dtype))) {
-    case 4:
-      return transpose_words<std::uint32_t>(call);
-    case 2:
-      return transpose_words<std::uint16_t>(call);
-    default:
-      return transpose_words<std::uint8_t>(call);
-  }
 }
 
 }  // namespace octachoron::cuda

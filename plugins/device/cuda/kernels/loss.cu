@@ -29,6 +29,13 @@ struct Softmax {
   }
 };
 
+/// What adds nothing to a sum of exponentials.
+template <class T>
+__device__ uint4 absent_piece() {
+  const std::uint32_t word = sizeof(T) == 2 ? 0xff80ff80u : 0xff800000u;  // -infinity
+  return make_uint4(word, word, word, word);
+}
+
 __device__ Softmax warp_join(Softmax s) {
   // Every lane joins in the same order, the lower half first, so that all get the same bits.
   for (int step = 1; step < 32; step *= 2) {
@@ -45,28 +52,58 @@ __device__ Softmax warp_join(Softmax s) {
   return s;
 }
 
+/// Elements first .. first + n - 1 of a row: single ones up to a multiple of 16 bytes and after the last one,
+/// pieces of 16 bytes between, kInFlight of a thread on their way at a time.
+template <class T>
+struct Stretch {
+  static constexpr int kInFlight = 4;
+  int head, pieces, singles;  ///< the head is the first of the single elements
+
+  __device__ Stretch(const T* first, std::int64_t n) {
+    constexpr int in_piece = Piece<T>::n;
+    const int past = int(reinterpret_cast<std::uintptr_t>(first) % 16 / sizeof(T));
+    head = int(min(n, std::int64_t((in_piece - past) % in_piece)));
+    pieces = (int(n) - head) / in_piece;
+    singles = int(n) - pieces * in_piece;
+  }
+  __device__ int single(int i) const { return i < head ? i : i + pieces * Piece<T>::n; }
+};
+
 /// A block a row: one pass with running maxima and sums.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     statistics_kernel(Rows<const T> logits, const std::int32_t* targets, float* statistics,
                       std::int64_t pitch, std::int64_t first, std::int64_t n, std::int64_t vocabulary,
                       std::uint64_t* error) {
+  constexpr int in_piece = Piece<T>::n, ahead = Stretch<T>::kInFlight;
   __shared__ Softmax shared[kThreads / 32];
   const std::int64_t row = blockIdx.x;
+  const T* at = logits.at(row, 0);
+  const Stretch<T> stretch(at, n);
+  const auto* pieces = reinterpret_cast<const uint4*>(at + stretch.head);
   Softmax s;
-  float v[kChunk];
-  for (std::int64_t c = threadIdx.x * kChunk; c < n; c += kThreads * kChunk) {
-    const int here = n - c < kChunk ? int(n - c) : kChunk;
-    logits.load(row, c, here, v);
-    float largest = -INFINITY;
+  for (int i = threadIdx.x; i < stretch.singles; i += kThreads) {
+    const float v = wide(at[stretch.single(i)]);
+    s.raise(v);
+    s.sum += exponential<T>(v - s.origin());
+  }
+  for (int p = threadIdx.x; p < stretch.pieces; p += ahead * kThreads) {
+    float v[ahead][in_piece], largest = -INFINITY;
 #pragma unroll
-    for (int i = 0; i < kChunk; ++i)
-      if (i < here && v[i] > largest) largest = v[i];
+    for (int k = 0; k < ahead; ++k) {
+      const bool exists = p + k * kThreads < stretch.pieces;
+      Piece<T>::unpack(exists ? pieces[p + k * kThreads] : absent_piece<T>(), v[k]);
+    }
+#pragma unroll
+    for (int k = 0; k < ahead; ++k)
+#pragma unroll
+      for (int i = 0; i < in_piece; ++i) largest = fmaxf(largest, v[k][i]);
     s.raise(largest);
     const float origin = s.origin();
 #pragma unroll
-    for (int i = 0; i < kChunk; ++i)
-      if (i < here) s.sum += expf(v[i] - origin);
+    for (int k = 0; k < ahead; ++k)
+#pragma unroll
+      for (int i = 0; i < in_piece; ++i) s.sum += exponential<T>(v[k][i] - origin);
   }
   s = warp_join(s);
   if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = s;
@@ -81,7 +118,7 @@ __global__ void __launch_bounds__(kThreads)
   float* out = statistics + row * pitch;
   out[0] = all.maximum;
   out[1] = all.sum;
-  out[2] = id >= 0 && target >= 0 && target < n ? wide(*logits.at(row, target)) : 0.f;
+  out[2] = id >= 0 && target >= 0 && target < n ? wide(at[target]) : 0.f;
 }
 
 /// The softmax denominator of a row from the statistics of all parts.
@@ -98,7 +135,10 @@ __device__ RowTotal combine(const float* statistics, std::int64_t pitch, std::in
   for (std::int64_t p = 0; p < parts; ++p) {
     const float* part = statistics + (p * tokens + t) * pitch;
     // A part without columns has maximum -infinity and sum 0; any other term is taken as it is, NaN too.
-    if (double(part[1]) != 0) total.sum += double(part[1]) * exp(double(part[0]) - total.maximum);
+    if (double(part[1]) != 0) {
+      const double below = double(part[0]) - total.maximum;
+      total.sum += below == 0 ? double(part[1]) : double(part[1]) * exp(below);
+    }
     total.target += double(part[2]);
   }
   return total;
@@ -108,36 +148,70 @@ struct LossShape {
   std::int64_t pitch, tokens, parts, first, n, columns;
 };
 
+/// softmax * scale of one row, where the row counts.
+struct Slope {
+  float maximum, factor;
+  bool counts;
+
+  template <class T>
+  __device__ float of(float v) const {
+    return counts ? exponential<T>(v - maximum) * factor : 0.f;
+  }
+};
+
+/// dlogits of the columns that exist. Both matrices lie alike to multiples of 16 bytes, else all is done
+/// singly.
+template <class T>
+__device__ void write_slopes(const T* logits, T* dlogits, std::int64_t n, const Slope& slope) {
+  constexpr int in_piece = Piece<T>::n, ahead = Stretch<T>::kInFlight;
+  Stretch<T> stretch(logits, n);
+  if ((reinterpret_cast<std::uintptr_t>(logits) ^ reinterpret_cast<std::uintptr_t>(dlogits)) % 16 != 0)
+    stretch.head = stretch.singles = int(n), stretch.pieces = 0;
+  const auto* from = reinterpret_cast<const uint4*>(logits + stretch.head);
+  auto* to = reinterpret_cast<uint4*>(dlogits + stretch.head);
+  for (int i = threadIdx.x; i < stretch.singles; i += kThreads) {
+    const int c = stretch.single(i);
+    store(dlogits + c, slope.of<T>(wide(logits[c])));
+  }
+  for (int p = threadIdx.x; p < stretch.pieces; p += ahead * kThreads) {
+    uint4 kept[ahead];
+#pragma unroll
+    for (int k = 0; k < ahead; ++k)
+      if (p + k * kThreads < stretch.pieces) kept[k] = from[p + k * kThreads];
+#pragma unroll
+    for (int k = 0; k < ahead; ++k) {
+      if (p + k * kThreads >= stretch.pieces) continue;
+      float v[in_piece];
+      Piece<T>::unpack(kept[k], v);
+#pragma unroll
+      for (int i = 0; i < in_piece; ++i) v[i] = slope.of<T>(v[i]);
+      to[p + k * kThreads] = Piece<T>::pack(v);
+    }
+  }
+}
+
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     loss_kernel(Rows<const T> logits, const std::int32_t* targets, const float* statistics,
                 const double* scalars, Rows<T> dlogits, double* row_loss, LossShape s) {
-  __shared__ RowTotal shared;
-  const std::int64_t row = blockIdx.x;
-  const bool counts = targets[row] >= 0;
-  if (threadIdx.x == 0) {
-    if (counts) shared = combine(statistics, s.pitch, s.tokens, s.parts, row);
-    row_loss[row] = counts ? log(shared.sum) + (shared.maximum - shared.target) : 0;
-  }
-  __syncthreads();
-  if (dlogits.data == nullptr) return;
-  const RowTotal total = counts ? shared : RowTotal{0, 1, 0};
+  const std::int64_t row = blockIdx.x, target = targets[row] - s.first;
+  const bool counts = targets[row] >= 0, is_here = counts && target >= 0 && target < s.n;
+  RowTotal total = {0, 1, 0};
+  if (counts) total = combine(statistics, s.pitch, s.tokens, s.parts, row);
+  // dlogits may be the logits, so the one of the target is read before anything is written.
+  const double logit = dlogits.data != nullptr && is_here ? double(wide(*logits.at(row, target))) : 0;
   const double scale = scalars[OCT_SCALAR_INVERSE_TOKENS];
-  const float m = float(total.maximum), factor = float(scale / total.sum);
-  const std::int64_t target = targets[row] - s.first;
-  float v[kChunk];
-  for (std::int64_t c = threadIdx.x * kChunk; c < s.columns; c += kThreads * kChunk) {
-    const int here = s.columns - c < kChunk ? int(s.columns - c) : kChunk;
-    logits.load(row, c, here, v);
-#pragma unroll
-    for (int i = 0; i < kChunk; ++i) {
-      const bool exists = counts && c + i < s.n;
-      const double logit = double(v[i]);
-      v[i] = exists ? expf(v[i] - m) * factor : 0.f;
-      if (exists && c + i == target) v[i] = float((exp(logit - total.maximum) / total.sum - 1) * scale);
-    }
-    dlogits.save(row, c, here, v);
+  if (dlogits.data != nullptr) {
+    __syncthreads();
+    const Slope slope = {float(total.maximum), float(scale / total.sum), counts};
+    write_slopes(logits.at(row, 0), dlogits.at(row, 0), s.n, slope);
+    for (std::int64_t c = s.n + threadIdx.x; c < s.columns; c += kThreads) store(dlogits.at(row, c), 0.f);
   }
+  if (threadIdx.x == 0) row_loss[row] = counts ? log(total.sum) + (total.maximum - total.target) : 0;
+  if (dlogits.data == nullptr || !is_here) return;
+  __syncthreads();
+  if (threadIdx.x == 0)
+    store(dlogits.at(row, target), float((exp(logit - total.maximum) / total.sum - 1) * scale));
 }
 
 /// One block: thread t sums every 1024th row, then the threads in a fixed tree.

@@ -1,6 +1,6 @@
 /// Casts to FP8 with amax and counters, amax alone, and FP8 as numbers. Only integers meet in atomics, so the
 /// order does not matter.
-#include "plugins/device/cuda/kernels/device.cuh"
+#include "plugins/device/cuda/kernels/byte_tile.cuh"
 
 namespace octachoron::cuda {
 namespace {
@@ -56,15 +56,30 @@ struct Seen {
   }
 };
 
-/// Eight numbers as bytes, the first lowest.
+/// Whether one of eight codes is a zero or a NaN.
+__device__ bool has_zero_or_nan(uint2 codes) {
+  const std::uint32_t a = codes.x & 0x7f7f7f7fu, b = codes.y & 0x7f7f7f7fu;
+  const std::uint32_t nan = (a + 0x01010101u) | (b + 0x01010101u);
+  const std::uint32_t all_numbers = (a + 0x7f7f7f7fu) & (b + 0x7f7f7f7fu);
+  return ((nan | ~all_numbers) & 0x80808080u) != 0;
+}
+
+/// Eight numbers as bytes, the first lowest. They are looked at one by one only where the largest is too
+/// large or a code is special.
 template <bool E5m2>
 __device__ uint2 cast(const float (&v)[kChunk], int n, float scale, Seen* seen) {
-  float scaled[kChunk];
-#pragma unroll
-  for (int i = 0; i < kChunk; ++i) scaled[i] = __fmul_rn(v[i], scale);
   std::uint32_t pair[4];
 #pragma unroll
-  for (int i = 0; i < 4; ++i) pair[i] = Format<E5m2>::pack(scaled[2 * i], scaled[2 * i + 1]);
+  for (int i = 0; i < 4; ++i)
+    pair[i] = Format<E5m2>::pack(__fmul_rn(v[2 * i], scale), __fmul_rn(v[2 * i + 1], scale));
+  const uint2 codes = make_uint2(pair[0] | pair[1] << 16, pair[2] | pair[3] << 16);
+  float largest = 0;
+#pragma unroll
+  for (int i = 0; i < kChunk; ++i) largest = fmaxf(largest, fabsf(v[i]));
+  if (n == kChunk && !has_zero_or_nan(codes) && !Format<E5m2>::saturates(__fmul_rn(largest, scale))) {
+    seen->amax = max(seen->amax, __float_as_uint(largest));
+    return codes;
+  }
 #pragma unroll
   for (int i = 0; i < kChunk; ++i) {
     if (i >= n) continue;
@@ -72,10 +87,10 @@ __device__ uint2 cast(const float (&v)[kChunk], int n, float scale, Seen* seen) 
     const bool finite = bits < 0x7f800000u;
     seen->amax = max(seen->amax, bits);
     seen->nonfinite += finite ? 0 : 1;
-    seen->saturated += finite && Format<E5m2>::saturates(scaled[i]) ? 1 : 0;
+    seen->saturated += finite && Format<E5m2>::saturates(__fmul_rn(v[i], scale)) ? 1 : 0;
     seen->flushed += bits != 0 && q == 0 ? 1 : 0;
   }
-  return make_uint2(pair[0] | pair[1] << 16, pair[2] | pair[3] << 16);
+  return codes;
 }
 
 __device__ void save_bytes(std::uint8_t* to, uint2 bytes, int n, bool aligned) {
@@ -110,68 +125,100 @@ struct Quantize {
   unsigned long long* counters;
 };
 
+/// The chunks of a matrix, numbered through.
+struct Chunks {
+  Divider per_row;
+  std::uint32_t count;
+  std::int64_t columns;
+};
+struct Chunk {
+  std::uint32_t row;
+  std::int64_t column;
+  int n;
+};
+__device__ Chunk chunk_at(const Chunks& all, std::uint32_t i) {
+  const std::uint32_t row = all.per_row.of(i);
+  const std::int64_t column = std::int64_t(i - row * all.per_row.divisor) * kChunk,
+                     left = all.columns - column;
+  return {row, column, left < kChunk ? int(left) : kChunk};
+}
+
+/// Two chunks of a thread are on their way at a time.
 template <class T, bool E5m2>
-__global__ void __launch_bounds__(256)
-    row_kernel(Quantize<T> q, std::uint32_t per_row, std::uint32_t chunks) {
+__global__ void __launch_bounds__(256) row_kernel(Quantize<T> q, Chunks all) {
   const float scale = *q.scale;
+  const std::uint32_t step = gridDim.x * blockDim.x;
   Seen seen;
-  for (std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < chunks; i += gridDim.x * blockDim.x) {
-    const std::uint32_t row = i / per_row;
-    const std::int64_t c = std::int64_t(i - row * per_row) * kChunk, left = q.columns - c;
-    const int n = left < kChunk ? int(left) : kChunk;
-    float v[kChunk];
-    q.x.load(row, c, n, v);
-    const uint2 bytes = cast<E5m2>(v, n, scale, &seen);
-    if (q.row.data != nullptr) save_bytes(q.row.data + row * q.row.pitch + c, bytes, n, q.row.aligned);
+  for (std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < all.count; i += 2 * step) {
+    const Chunk one = chunk_at(all, i), two = i + step < all.count ? chunk_at(all, i + step) : Chunk{0, 0, 0};
+    float v[2][kChunk];
+    if (q.x.aligned && one.n == kChunk && two.n == kChunk) {
+      q.x.load(one.row, one.column, kChunk, v[0]);
+      q.x.load(two.row, two.column, kChunk, v[1]);
+    } else {
+      q.x.load(one.row, one.column, one.n, v[0]);
+      q.x.load(two.row, two.column, two.n, v[1]);
+    }
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      const Chunk& here = k == 0 ? one : two;
+      if (here.n == 0) continue;
+      const uint2 codes = cast<E5m2>(v[k], here.n, scale, &seen);
+      if (q.row.data != nullptr)
+        save_bytes(q.row.data + here.row * q.row.pitch + here.column, codes, here.n, q.row.aligned);
+    }
   }
   seen.add_to(q.amax, q.counters);
 }
 
-constexpr int kTile = 64;
-
-/// 64 x 64 elements: read once, written as they are and transposed.
+/// 128 x 64 elements: read once, written as they are and transposed. A thread has eight columns of four rows.
 template <class T, bool E5m2>
-__global__ void __launch_bounds__(256) tile_kernel(Quantize<T> q) {
-  __shared__ std::uint8_t tile[kTile][kTile + 4];
+__global__ void __launch_bounds__(256) tile_kernel(Quantize<T> q, bool column_aligned) {
+  using Tile = ByteTile<64>;
+  __shared__ Tile tile;
   const float scale = *q.scale;
-  const std::int64_t row = std::int64_t(blockIdx.x) * kTile, column = std::int64_t(blockIdx.y) * kTile;
-  const int piece = threadIdx.x % 8 * kChunk;
-  const auto count = [](std::int64_t left) { return left < 0 ? 0 : left < kChunk ? int(left) : kChunk; };
+  const std::int64_t row = std::int64_t(blockIdx.x) * Tile::kRows, column = std::int64_t(blockIdx.y) * 64;
+  const int first = int(threadIdx.x) % 8 * kChunk, quad = int(threadIdx.x) / 8;
+  const std::int64_t top = row + 4 * quad, here = column + first, left = q.columns - here;
+  const int n = left < 0 ? 0 : left < kChunk ? int(left) : kChunk;
+  float v[4][kChunk];
+  if (q.x.aligned && row + Tile::kRows <= q.rows && column + 64 <= q.columns) {
+#pragma unroll
+    for (int r = 0; r < 4; ++r) q.x.load(top + r, here, kChunk, v[r]);
+  } else {
+#pragma unroll
+    for (int r = 0; r < 4; ++r) q.x.load(top + r, here, top + r < q.rows ? n : 0, v[r]);
+  }
   Seen seen;
-  for (int r = threadIdx.x / 8; r < kTile; r += 32) {
-    const int n = row + r < q.rows ? count(q.columns - column - piece) : 0;
-    if (n == 0) continue;
-    float v[kChunk];
-    q.x.load(row + r, column + piece, n, v);
-    const uint2 bytes = cast<E5m2>(v, n, scale, &seen);
-    if (q.row.data != nullptr)
-      save_bytes(q.row.data + (row + r) * q.row.pitch + column + piece, bytes, n, q.row.aligned);
-    reinterpret_cast<std::uint32_t*>(&tile[r][piece])[0] = bytes.x;
-    reinterpret_cast<std::uint32_t*>(&tile[r][piece])[1] = bytes.y;
+  std::uint32_t low[4], high[4];
+#pragma unroll
+  for (int r = 0; r < 4; ++r) {
+    const int exist = top + r < q.rows ? n : 0;
+    const uint2 codes = cast<E5m2>(v[r], exist, scale, &seen);
+    low[r] = codes.x, high[r] = codes.y;
+    if (q.row.data != nullptr && exist > 0)
+      save_bytes(q.row.data + (top + r) * q.row.pitch + here, codes, exist, q.row.aligned);
+  }
+  turn(low);
+  turn(high);
+#pragma unroll
+  for (int c = 0; c < 4; ++c) {
+    tile.put(first + c, quad, low[c]);
+    tile.put(first + 4 + c, quad, high[c]);
   }
   __syncthreads();
-  for (int c = threadIdx.x / 8; c < kTile; c += 32) {
-    const int n = column + c < q.columns ? count(q.rows - row - piece) : 0;
-    if (n == 0) continue;
-    std::uint32_t word[2] = {0, 0};
-#pragma unroll
-    for (int i = 0; i < kChunk; ++i) word[i / 4] |= std::uint32_t(tile[piece + i][c]) << (8 * (i % 4));
-    save_bytes(q.column.data + (column + c) * q.column.pitch + row + piece, make_uint2(word[0], word[1]), n,
-               q.column.aligned);
-  }
+  tile.save(q.column.data + column * q.column.pitch + row, q.column.pitch, column_aligned, q.rows - row,
+            q.columns - column);
   seen.add_to(q.amax, q.counters);
 }
 
 template <class T>
-__global__ void __launch_bounds__(256)
-    amax_kernel(Rows<const T> x, std::int64_t columns, std::uint32_t per_row, std::uint32_t chunks,
-                std::uint32_t* amax) {
+__global__ void __launch_bounds__(256) amax_kernel(Rows<const T> x, Chunks all, std::uint32_t* amax) {
   std::uint32_t largest = 0;
-  for (std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < chunks; i += gridDim.x * blockDim.x) {
-    const std::uint32_t row = i / per_row;
-    const std::int64_t c = std::int64_t(i - row * per_row) * kChunk, left = columns - c;
+  for (std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < all.count; i += gridDim.x * blockDim.x) {
+    const Chunk here = chunk_at(all, i);
     float v[kChunk];
-    x.load(row, c, left < kChunk ? int(left) : kChunk, v);
+    x.load(here.row, here.column, here.n, v);
 #pragma unroll
     for (int k = 0; k < kChunk; ++k) largest = max(largest, magnitude(v[k]));
   }
@@ -201,10 +248,13 @@ struct Decode {
 /// The part of x that is treated: all of it, or the columns of a window.
 struct Part {
   std::int64_t rows, first, columns;
-  std::uint32_t per_row() const { return std::uint32_t(divide_up(columns, kChunk)); }
-  std::uint32_t chunks() const { return std::uint32_t(rows) * per_row(); }
+  Chunks chunks() const {
+    const std::int64_t per_row = divide_up(columns, kChunk);
+    return {Divider(per_row), std::uint32_t(rows * per_row), columns};
+  }
   unsigned blocks() const {
-    return unsigned(divide_up(chunks(), 256) < 2048 ? divide_up(chunks(), 256) : 2048);
+    const std::int64_t wanted = divide_up(chunks().count, 256);
+    return unsigned(wanted < 2048 ? wanted : 2048);
   }
 };
 Part part_of(const oct_operation& op, bool is_window) {
@@ -234,10 +284,10 @@ void quantize_as(const Call& call, const Part& part) {
                          data<std::uint32_t>(call, 4),
                          data<unsigned long long>(call, 5)};
   if (call.operation.operand[3].rows > 0) {
-    const dim3 grid(unsigned(divide_up(part.rows, kTile)), unsigned(divide_up(part.columns, kTile)));
-    launch(call, tile_kernel<T, E5m2>, grid, 256, 0, q);
+    const dim3 grid(unsigned(divide_up(part.rows, 128)), unsigned(divide_up(part.columns, 64)));
+    launch(call, tile_kernel<T, E5m2>, grid, 256, 0, q, rows<std::uint8_t>(call, 3).aligned);
   } else {
-    launch(call, row_kernel<T, E5m2>, dim3(part.blocks()), 256, 0, q, part.per_row(), part.chunks());
+    launch(call, row_kernel<T, E5m2>, dim3(part.blocks()), 256, 0, q, part.chunks());
   }
 }
 
@@ -272,7 +322,7 @@ void amax(const Call& call) {
   by_type(call, 0, [&](auto tag) {
     using T = decltype(tag);
     launch(call, amax_kernel<T>, dim3(part.blocks()), 256, 0, rows<const T>(call, 0, part.first),
-           part.columns, part.per_row(), part.chunks(), to);
+           part.chunks(), to);
   });
 }
 
