@@ -5,12 +5,16 @@
 #include <string>
 #include <vector>
 
-#include "plugins/device/cpu/check.h"
+#include "plugins/device/common/check.h"
 #include "plugins/device/cpu/gemm.h"
 #include "plugins/device/cpu/kernels/layout.h"
 #include "plugins/device/cpu/scaled_gemm.h"
+#include "plugins/device/cpu/workspace.h"
 
 namespace octachoron::cpu {
+
+using device_common::is_fp8;
+
 namespace {
 
 /// Rows of D/2 cosines and D/2 sines: kRopeStep fine ones (position p), then coarse ones (first + kRopeStep *
@@ -72,7 +76,7 @@ std::unique_ptr<Prepared> prepare(const oct_operation& operation, FindKernel fin
   }
   const Kernel kernel = find(operation);
   if (kernel == nullptr)
-    throw std::logic_error(std::string("no kernel for a checked ") + operation_name(operation));
+    throw std::logic_error(std::string("no kernel for a checked ") + device_common::operation_name(operation));
   return std::make_unique<KernelOperation>(operation, kernel, threads);
 }
 

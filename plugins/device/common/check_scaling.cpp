@@ -1,9 +1,9 @@
 /// Judgement of the operations that FP8 brings.
 #include "core/plugin/export.h"
-#include "plugins/device/cpu/check.h"
-#include "plugins/device/cpu/checker.h"
+#include "plugins/device/common/check.h"
+#include "plugins/device/common/checker.h"
 
-namespace octachoron::cpu {
+namespace octachoron::device_common {
 namespace {
 
 constexpr std::int64_t kMany = std::int64_t(1) << 62;
@@ -106,4 +106,4 @@ void check_gemm_scales(const Checker& c) {
   }
 }
 
-}  // namespace octachoron::cpu
+}  // namespace octachoron::device_common

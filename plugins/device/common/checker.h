@@ -7,9 +7,9 @@
 
 #include "core/plugin/dtype.h"
 #include "core/plugin/operations.h"
-#include "plugins/device/cpu/signature.h"
+#include "plugins/device/common/signature.h"
 
-namespace octachoron::cpu {
+namespace octachoron::device_common {
 
 /// Reads a description and refuses what does not fit, naming it.
 class Checker {
@@ -94,4 +94,4 @@ void check_transpose(const Checker& checker);
 /// The scales of a product: with FP8 operands both, without none.
 void check_gemm_scales(const Checker& checker);
 
-}  // namespace octachoron::cpu
+}  // namespace octachoron::device_common

@@ -1,12 +1,12 @@
-#include "plugins/device/cpu/check.h"
+#include "plugins/device/common/check.h"
 
 #include <initializer_list>
 #include <stdexcept>
 
 #include "core/plugin/export.h"
-#include "plugins/device/cpu/checker.h"
+#include "plugins/device/common/checker.h"
 
-namespace octachoron::cpu {
+namespace octachoron::device_common {
 namespace {
 
 using Int = std::int64_t;
@@ -332,4 +332,4 @@ GemmShape gemm_shape(const oct_operation& operation) {
   return {d.rows, d.columns, operation.i[0] == 1 ? a.rows : a.columns};
 }
 
-}  // namespace octachoron::cpu
+}  // namespace octachoron::device_common

@@ -2,7 +2,7 @@
 /// Names of the operations and their operands, in the order of operations.h.
 #include "core/plugin/operations.h"
 
-namespace octachoron::cpu {
+namespace octachoron::device_common {
 
 struct Signature {
   int op;
@@ -15,4 +15,4 @@ struct Signature {
 /// \returns null for an operation that is not one of a device
 const Signature* signature(int op);
 
-}  // namespace octachoron::cpu
+}  // namespace octachoron::device_common
