@@ -1,5 +1,6 @@
 /// Cost of checked descriptions.
 #include "core/plugin/dtype.h"
+#include "core/plugin/fused_cast.h"
 #include "plugins/device/common/check.h"
 
 namespace octachoron::device_common {
@@ -47,8 +48,10 @@ Cost cost(const oct_operation& op) {
       c.flops = 16 * elements(m[1]);
       break;
     case OCT_GELU:
+      c.flops = 20 * elements(m[0]);
+      break;
     case OCT_SWIGLU:
-      c.flops = 20 * elements(m[1]);
+      c.flops = 10 * elements(m[0]);
       break;
     case OCT_GELU_BACKWARD:
     case OCT_SWIGLU_BACKWARD:
@@ -100,6 +103,7 @@ Cost cost(const oct_operation& op) {
     default:
       break;
   }
+  if (const FusedCast cast = fused_cast(op.op); cast.is_in(op.operands)) c.flops += 3 * elements(m[cast.row()]);
   return c;
 }
 

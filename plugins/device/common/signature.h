@@ -12,6 +12,9 @@ struct Signature {
   const char* operand[9];
 };
 
+/// Of a cast behind the operands of an operation (core/plugin/fused_cast.h).
+inline constexpr const char* kCastOperand[OCT_CAST_OPERANDS] = {"scale", "row", "amax", "counters"};
+
 /// \returns null for an operation that is not one of a device
 const Signature* signature(int op);
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/plugin/export.h"
+#include "core/plugin/fused_cast.h"
 #include "plugins/device/common/check.h"
 
 namespace octachoron::cuda {
@@ -57,6 +58,9 @@ void refuse_other_fp8_products(const oct_operation& op) {
 
 oct_operation checked(const oct_operation& operation) {
   const oct_operation clean = device_common::checked(operation);
+  if (fused_cast(clean.op).is_in(clean.operands))
+    throw plugin::Failure(OCT_UNSUPPORTED, std::string(device_common::operation_name(clean)) +
+                                               ": a cast of its result is an operation of its own on this device");
   refuse_doubles(clean);
   if (clean.op == OCT_GEMM && device_common::is_fp8(clean.operand[0].dtype)) refuse_other_fp8_products(clean);
   return clean;
