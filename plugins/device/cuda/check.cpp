@@ -54,13 +54,19 @@ void refuse_other_fp8_products(const oct_operation& op) {
   }
 }
 
+/// Results in FP32 are not cast in any recipe, and gradients of norms are sums first.
+void refuse_other_fused_casts(const oct_operation& op) {
+  if (op.op != OCT_NORM_BACKWARD && op.operand[0].dtype == OCT_BF16) return;
+  throw plugin::Failure(OCT_UNSUPPORTED,
+                        std::string(device_common::operation_name(op)) +
+                            ": a cast of its result is an operation of its own on this device");
+}
+
 }  // namespace
 
 oct_operation checked(const oct_operation& operation) {
   const oct_operation clean = device_common::checked(operation);
-  if (fused_cast(clean.op).is_in(clean.operands))
-    throw plugin::Failure(OCT_UNSUPPORTED, std::string(device_common::operation_name(clean)) +
-                                               ": a cast of its result is an operation of its own on this device");
+  if (fused_cast(clean.op).is_in(clean.operands)) refuse_other_fused_casts(clean);
   refuse_doubles(clean);
   if (clean.op == OCT_GEMM && device_common::is_fp8(clean.operand[0].dtype)) refuse_other_fp8_products(clean);
   return clean;
