@@ -104,6 +104,10 @@ void row_cases(const Model& m, oct_dtype t, std::vector<Case>* cases) {
       describe(OCT_NORM, {x, w, w, {}, statistics, scale, codes, amax, counters}, {0}, {1e-5}));
   add("norm rms with cast, not kept",
       describe(OCT_NORM, {x, w, {}, {}, statistics, scale, codes, amax, counters}, {1}, {1e-5}));
+  add("norm_backward layer with cast",
+      describe(OCT_NORM_BACKWARD,
+               {x, x, w, statistics, x, x, gradient, gradient, scale, matrix(OCT_E5M2, T, H), amax, counters},
+               {0, 1}));
   add("gelu with cast, not kept", describe(OCT_GELU, {wide, {}, scale, row, amax, counters}));
   add("gelu_backward with cast",
       describe(OCT_GELU_BACKWARD, {wide, wide, wide, scale, gradients, amax, counters}));

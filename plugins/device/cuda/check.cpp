@@ -54,9 +54,9 @@ void refuse_other_fp8_products(const oct_operation& op) {
   }
 }
 
-/// Results in FP32 are not cast in any recipe, and gradients of norms are sums first.
+/// No recipe casts what is stored in FP32.
 void refuse_other_fused_casts(const oct_operation& op) {
-  if (op.op != OCT_NORM_BACKWARD && op.operand[0].dtype == OCT_BF16) return;
+  if (op.operand[0].dtype == OCT_BF16) return;
   throw plugin::Failure(OCT_UNSUPPORTED,
                         std::string(device_common::operation_name(op)) +
                             ": a cast of its result is an operation of its own on this device");
