@@ -154,8 +154,7 @@ struct CastTo {
     float scale;
     Seen seen;
     __device__ void operator()(std::int64_t row, std::int64_t column, int n, float (&v)[kChunk]) {
-#pragma unroll
-      for (int i = 0; i < kChunk; ++i) v[i] = rounded(v[i], T{});
+      Piece<T>::unpack(Piece<T>::pack(v), v);  // as stored
       if (to.y.data != nullptr) to.y.save(row, column, n, v);
       const uint2 codes = cast<E5m2>(v, n, scale, &seen);
       save_bytes(to.row.data + row * to.row.pitch + column, codes, n, to.row.aligned);
@@ -164,16 +163,10 @@ struct CastTo {
       (*this)(row, std::int64_t(number) * kChunk, kChunk, v);
     }
     /// By all threads of a warp.
-    __device__ void finish() const {
-      seen.add_to(to.amax, to.counters);
-    }
+    __device__ void finish() const { seen.add_to(to.amax, to.counters); }
   };
-  __device__ Thread thread() const {
-    return {*this, *scale, {}};
-  }
-  bool aligned() const {
-    return y.aligned && row.aligned;
-  }
+  __device__ Thread thread() const { return {*this, *scale, {}}; }
+  bool aligned() const { return y.aligned && row.aligned; }
   void shift(std::int64_t by) {
     y.aligned = y.aligned && by * std::int64_t(sizeof(T)) % 16 == 0;
     row.aligned = row.aligned && by % 8 == 0;
