@@ -133,7 +133,7 @@ void TrainingSession::initialise() {
 
 // A piece at a time: what the host holds beside the device stays small.
 void TrainingSession::initialise_masters(const ShardRange& range) {
-  const View masters = training_->find(ParameterBuffers::master_name(range.bucket)).value();
+  const View masters = training_->find(ParameterBuffers::master_name(range.bucket)).value().flat();
   const ParameterTensor& tensor = programs_.set.tensors[range.tensor];
   std::vector<std::byte> piece;
   for (std::int64_t begin = range.flat_begin; begin < range.flat_end; begin += kPiece) {
