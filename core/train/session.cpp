@@ -308,7 +308,7 @@ std::string TrainingSession::first_nonfinite(const Issue& issue) const {
 }
 
 void TrainingSession::append_ranges(std::vector<CheckpointTensor>& out, const std::string& group,
-                                    const std::function<std::string(int)>& buffer) {
+                                    const std::function<std::string(int)>& buffer) const {
   const ParameterSet& set = programs_.set;
   std::vector<std::size_t> place;  // of each part's logical tensor
   for (const ParameterTensor& tensor : set.tensors) {
@@ -326,7 +326,7 @@ void TrainingSession::append_ranges(std::vector<CheckpointTensor>& out, const st
               [](const OwnedRange& a, const OwnedRange& b) { return a.flat_begin < b.flat_begin; });
 }
 
-std::vector<CheckpointTensor> TrainingSession::state() {
+std::vector<CheckpointTensor> TrainingSession::state() const {
   copies_->clear();
   std::vector<CheckpointTensor> tensors = parameter_state(Moments::load);
   copies_->pull();
@@ -334,7 +334,7 @@ std::vector<CheckpointTensor> TrainingSession::state() {
   return tensors;
 }
 
-std::vector<CheckpointTensor> TrainingSession::parameter_state(Moments moments) {
+std::vector<CheckpointTensor> TrainingSession::parameter_state(Moments moments) const {
   std::vector<CheckpointTensor> tensors;
   append_ranges(tensors, "/master/", ParameterBuffers::master_name);
   if (moments == Moments::leave) return tensors;
@@ -343,7 +343,7 @@ std::vector<CheckpointTensor> TrainingSession::parameter_state(Moments moments) 
   return tensors;
 }
 
-std::vector<CheckpointTensor> TrainingSession::gradients() {
+std::vector<CheckpointTensor> TrainingSession::gradients() const {
   copies_->clear();
   std::vector<CheckpointTensor> tensors;
   append_ranges(tensors, "/gradient/",

@@ -81,9 +81,9 @@ class TrainingSession {
 
   /// `/master`, `/optimizer/exp_avg`, `/optimizer/exp_avg_sq` of all tensors, with the ranges this rank owns,
   /// and the tables of `/precision`: in place, or in copies of the host that last until the next call of one of these.
-  std::vector<CheckpointTensor> state();
+  std::vector<CheckpointTensor> state() const;
   /// `/gradient/<tensor>` of the last step, before clipping. Valid until the next step or validation.
-  std::vector<CheckpointTensor> gradients();
+  std::vector<CheckpointTensor> gradients() const;
   /// Frees the copies that state() and gradients() made.
   void release_copies() { copies_->clear(); }
 
@@ -95,9 +95,9 @@ class TrainingSession {
   void load_inputs(Executor& executor, const RankBatch& batch, double learning_rate, std::int64_t step);
   StepResult read_result(const Executor& executor) const;
   void initialise_masters(const ShardRange& range);
-  std::vector<CheckpointTensor> parameter_state(Moments moments);
+  std::vector<CheckpointTensor> parameter_state(Moments moments) const;
   void append_ranges(std::vector<CheckpointTensor>& out, const std::string& group,
-                     const std::function<std::string(int)>& buffer);
+                     const std::function<std::string(int)>& buffer) const;
   void note_weights();
   std::string first_nonfinite(const Issue& issue) const;
 

@@ -315,14 +315,20 @@ class Run {
     std::snprintf(file, sizeof file, "/step-%08lld.h5", static_cast<long long>(state_.step));
     try {
       save_tensors(world_.comm(), folder + file, header_of(state_, parameters_), session_->gradients());
-      session_->release_copies();
     } catch (const Error& error) {
       if (error.status() != ExitStatus::data) throw;
       warn(error.what());
     }
+    session_->release_copies();
   }
 
   bool save() {
+    const bool saved = write_checkpoint();
+    session_->release_copies();
+    return saved;
+  }
+
+  bool write_checkpoint() {
     const Clock::time_point begin = Clock::now();
     try {
       std::string warnings;
@@ -330,7 +336,6 @@ class Run {
       const std::string path =
           save_checkpoint(world_.comm(), parameters_.checkpoint.directory, header_of(state_, parameters_),
                           session_->state(), keep > 0 ? keep + start_.damaged : 0, &warnings);
-      session_->release_copies();
       policy_.note_save(world_.maximum(since(begin)));
       std::istringstream lines(warnings);
       for (std::string line; std::getline(lines, line);) warn(line);
