@@ -34,17 +34,18 @@ void restore_choices(const std::string& output, const std::string& kept) {
          "' (the disk may be full); free space");
 }
 
-void prepare_on_rank_0_first(const RankPrograms& programs, Device& device, const ProcessGrid& grid, const World& world) {
-  if (world.size() == 1) return;
-  together(world, [&] {
-    if (world.rank() != 0) return true;
+void prepare_operations(const RankPrograms& programs, Device& device, const ProcessGrid& grid, const World& world) {
+  const auto prepare = [&] {
+    const Coordinate at = grid.coordinate(world.rank());
     programs.for_each([&](const char*, const PlannedProgram& planned) {
       for (const Segment& segment : planned.program.segments)
         for (const Operation& operation : segment.operations)
-          if (!is_communication(operation.op)) device.prepare(describe_for_device(operation, grid.coordinate(0)));
+          if (!is_communication(operation.op)) device.prepare(describe_for_device(operation, at));
     });
     return true;
-  });
+  };
+  together(world, [&] { return world.rank() != 0 || prepare(); });
+  together(world, [&] { return world.rank() == 0 || prepare(); });
 }
 
 }  // namespace octachoron

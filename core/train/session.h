@@ -48,7 +48,7 @@ class TrainingSession {
   const PrecisionState& precision() const { return *precision_; }
   /// What the last training step saw of each quantised tensor, in the order of the plan.
   std::vector<PrecisionRecord> precision_records() const { return precision_->records(*training_); }
-  Arena& arena() { return arena_; }
+  Arena& arena() { return *arena_; }
   GroupTable& groups() { return groups_; }
   std::int64_t libraries_bytes() const { return libraries_bytes_; }  ///< resident before the arena was allocated
 
@@ -94,7 +94,7 @@ class TrainingSession {
   Origin run_checked(const RankBatch& batch, double learning_rate, std::int64_t step, StepResult& result);
   void load_inputs(Executor& executor, const RankBatch& batch, double learning_rate, std::int64_t step);
   StepResult read_result(const Executor& executor) const;
-  void initialise_masters(int bucket, std::byte* data);
+  void initialise_masters(const ShardRange& range);
   std::vector<CheckpointTensor> parameter_state(Moments moments);
   void append_ranges(std::vector<CheckpointTensor>& out, const std::string& group,
                      const std::function<std::string(int)>& buffer);
@@ -112,7 +112,7 @@ class TrainingSession {
   GroupTable groups_;
   LaneSet lanes_;
   std::int64_t libraries_bytes_;
-  Arena arena_;
+  std::unique_ptr<Arena> arena_;
   std::unique_ptr<Executor> training_, validation_, calibration_;
   std::unique_ptr<PrecisionState> precision_;
   std::unique_ptr<HostCopies> copies_;

@@ -12,6 +12,7 @@
 #include "core/checkpoint/save.h"
 #include "core/checkpoint/stage.h"
 #include "core/config/parameter_file.h"
+#include "core/data/batch_reader.h"
 #include "core/data/sample_order.h"
 #include "core/parallel/together.h"
 #include "core/report/tables.h"
@@ -47,6 +48,7 @@ class Run {
         data_(together(world, [&] { return open(parameters.data.train); })),
         validation_(together(world, [&] { return open(parameters.data.validation); })),
         order_(data_->samples(), parameters.run.seed),
+        reader_(*data_, order_, shape_),
         start_(find_starting_point(parameters, world)),
         state_(start_.state),
         passes_(describe_passes(*data_, state_.samples,
@@ -165,7 +167,8 @@ class Run {
 
   StepMetrics train_step() {
     const Clock::time_point begin = Clock::now();
-    training_batch(*data_, order_, shape_, state_.samples, batch_);
+    reader_.read(state_.samples, batch_);
+    if (state_.step + 1 < parameters_.run.steps) reader_.read_ahead(state_.samples + parameters_.batch.global);
     const std::int64_t step = state_.step + 1;
     const double rate = learning_rate(parameters_.optimizer, step);
     std::span<const OperationRecord> records;
@@ -173,6 +176,7 @@ class Run {
     const StepResult result = options_.check     ? checked_step(rate)
                               : is_traced(step) ? session_->step_observed(batch_, rate, update, records)
                                                 : session_->step(batch_, rate, update);
+    reader_.rest();
     const double seconds = since(begin);
     std::optional<Accounting> intervals;
     if (!records.empty()) intervals = trace(records, step, seconds);
@@ -356,6 +360,7 @@ class Run {
   BatchShape shape_;
   std::unique_ptr<TokenData> data_, validation_;
   SampleOrder order_;
+  BatchReader reader_;
   StartingPoint start_;
   RunState state_;
   std::string passes_;
