@@ -13,6 +13,17 @@ namespace {
 
 constexpr const char* kFile = "/tuning.json";
 
+void write(const std::string& output, const std::string& choices) {
+  std::error_code error;
+  std::filesystem::create_directories(output, error);
+  std::ofstream file(output + kFile);
+  file << choices;
+  file.close();
+  if (file.fail())
+    fail(ExitStatus::data, "the choices of algorithms that the checkpoint keeps cannot be written to '", output, kFile,
+         "' (the disk may be full); free space");
+}
+
 }  // namespace
 
 std::string read_choices(const std::string& output) {
@@ -22,16 +33,11 @@ std::string read_choices(const std::string& output) {
   return contents.str();
 }
 
-void restore_choices(const std::string& output, const std::string& kept) {
-  if (kept.empty() || std::filesystem::exists(output + kFile)) return;
-  std::error_code error;
-  std::filesystem::create_directories(output, error);
-  std::ofstream file(output + kFile);
-  file << kept;
-  file.close();
-  if (file.fail())
-    fail(ExitStatus::data, "the choices of algorithms that the checkpoint keeps cannot be written to '", output, kFile,
-         "' (the disk may be full); free space");
+void restore_choices(const std::string& output, const std::string& kept, const World& world) {
+  together(world, [&] {
+    if (world.rank() == 0 && !kept.empty() && !std::filesystem::exists(output + kFile)) write(output, kept);
+    return true;
+  });
 }
 
 void prepare_operations(const RankPrograms& programs, Device& device, const ProcessGrid& grid, const World& world) {

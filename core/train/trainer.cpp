@@ -60,10 +60,7 @@ class Run {
                 [this] { return session_->device_clock(); }) {
     agree_on_data(*data_, validation_.get(), world);
     probe_output();
-    together(world_, [&] {
-      if (world_.rank() == 0) restore_choices(parameters.run.output, start_.tuning);
-      return true;
-    });
+    restore_choices(parameters.run.output, start_.tuning, world);
     session_ = std::make_unique<TrainingSession>(parameters, world, backend_);  // the first large allocation
     health_ = std::make_unique<HealthWatch>(*session_);
     for (Executor* executor : {&session_->training(), &session_->validation()})
