@@ -17,6 +17,7 @@ namespace octachoron {
 namespace {
 
 constexpr const char* kStepName = "step";
+constexpr std::size_t kMostOfAGraph = 1 << 16;  // operations: a node takes memory of host and device
 
 using HostClock = std::chrono::steady_clock;
 
@@ -232,7 +233,7 @@ void Executor::enqueue_all(bool timed) {
 }
 
 bool Executor::may_capture() const {
-  if (!context_.graphs || delay_us_ > 0) return false;
+  if (!context_.graphs || delay_us_ > 0 || bound_.size() > kMostOfAGraph) return false;
   const auto communicates = [](const Issue& issue) { return is_communication(issue.operation->op); };
   return context_.communicator.is_capturable() ||
          std::none_of(expansion_.issues.begin(), expansion_.issues.end(), communicates);
