@@ -119,6 +119,13 @@ TrainingSession::TrainingSession(const Parameters& parameters, const World& worl
   copies_ = std::make_unique<HostCopies>(*training_);
 }
 
+double TrainingSession::peak_flops() const {
+  DType type = recipe_.storage(OCT_STORAGE_WEIGHT);
+  for (const QuantizedTensor& tensor : programs_.quantization.tensors)
+    if (tensor.is_weight) type = tensor.format();
+  return device_.properties().peak_flops[type];
+}
+
 void TrainingSession::initialise() {
   const ParameterSet& set = programs_.set;
   for (int b = 0; b < int(set.buckets.size()); ++b)  // padding too is zero for ever

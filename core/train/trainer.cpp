@@ -86,7 +86,7 @@ class Run {
       if (skipped_in_a_row > parameters_.run.max_skipped) return diverged(skipped_in_a_row);
       const Decision decision = policy_.decide(state_.step);
       if (state_.step == parameters_.run.steps) break;  // done is done, whoever asks to stop
-      if (decision.stop || stop_in_validation) return save() ? ExitStatus::stopped : ExitStatus::data;
+      if (decision.stop || stop_in_validation) return say_stop(), save() ? ExitStatus::stopped : ExitStatus::data;
       if (decision.save) save();
     }
     if (saved_step_ == state_.step || (state_.step == start_.state.step && !start_.path.empty()))
@@ -117,6 +117,7 @@ class Run {
                                        parameters_.model.vocab, ScanShare{world_.rank(), world_.size()});
   }
 
+  void say_stop() const { say("stops on a signal or a time limit; the same command goes on after step ", state_.step); }
   void warn_of_waiting(const std::string& waits, double seconds) const {
     warn("a step has not ended for ", std::int64_t(seconds), " s (",
          waits.empty() ? "it computes, or waits for no peer" : waits,
@@ -228,6 +229,7 @@ class Run {
     metrics.calibrated = result.calibrations;
     const double tokens = double(parameters_.batch.global * model.sequence);
     metrics.tokens_per_s = tokens / seconds;
+    metrics.peak_tflops = session_->peak_flops() / 1e12;
     const std::int64_t matrices = matrix_weights(session_->programs().set, model.tie_embeddings);
     metrics.model_tflops_per_device =
         training_flops_per_token(matrices, model.layers, model.sequence, model.heads * model.head_dim) *
