@@ -107,11 +107,14 @@ Executor::Executor(const StepProgram& program, const MemoryPlan& plan, const Exe
       completion_(std::make_unique<Completion>()) {
   context_.groups.add(program);
   for (const Lane& lane : program.lanes) lanes_.push_back(context.lanes.get(lane));
+  abort_hook_ = context_.communicator.before_abort([this] { graph_.reset(); });
   for (std::size_t i = 0; i < bound_.size(); ++i) bind(i);
   bind_waits();
 }
 
-Executor::~Executor() = default;
+Executor::~Executor() {
+  context_.communicator.forget(abort_hook_);
+}
 
 void Executor::bind(std::size_t i) {
   const Issue& issue = expansion_.issues[i];
@@ -323,21 +326,28 @@ void Executor::wait_for(std::span<oct_lane* const> lanes) {
   const HostClock::time_point begin = HostClock::now();
   double next_bark_s = watchdog_after_s_;
   while (!completion_->wait_for(std::chrono::milliseconds(200))) {
-    if (const std::string problem = context_.communicator.poll_error(); !problem.empty())
-      fail(ExitStatus::peer_failed, "communication failed (", problem, "); resubmit the job");
+    check_errors();  // a device that failed never calls back
     const double seconds = since(begin);
     if (!watchdog_ || seconds < next_bark_s) continue;
     next_bark_s *= 2;
-    watchdog_(context_.communicator.pending(), seconds);
+    std::string waits = context_.communicator.pending();
+    if (waits.empty() && lanes.size() < lanes_.size())
+      waits = "it runs as one graph, whose messages are not told apart: engine.graphs = off would name the peers";
+    watchdog_(waits, seconds);
   }
 }
 
 void Executor::check_errors() {
   if (const std::string problem = context_.communicator.poll_error(); !problem.empty())
     fail(ExitStatus::peer_failed, "communication failed (", problem, "); resubmit the job");
-  if (const std::string problem = context_.device.poll_error(); !problem.empty())
-    fail(ExitStatus::internal, "device '", context_.device.name(), "' failed (", problem,
-         "); report this with the parameter file");
+  oct_status status = OCT_OK;
+  const std::string problem = context_.device.poll_error(&status);
+  if (problem.empty()) return;
+  if (status == OCT_DEVICE_ERROR && !context_.arena.is_host())
+    fail(ExitStatus::peer_failed, "device '", context_.device.name(), "' of rank ", context_.rank, " failed (", problem,
+         "); resubmit the job, on another node if it comes again");
+  fail(ExitStatus::internal, "device '", context_.device.name(), "' failed (", problem,
+       "); report this with the parameter file");
 }
 
 }  // namespace octachoron

@@ -139,6 +139,7 @@ class Executor {
   std::unique_ptr<Completion> completion_;
   std::vector<oct_lane*> lanes_;
   std::unique_ptr<DeviceGraph> graph_;
+  int abort_hook_ = -1;
   std::vector<double> graph_times_;  // begin and end of each issue
   bool has_run_ = false;
   int delay_us_ = 0;

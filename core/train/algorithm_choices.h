@@ -10,7 +10,7 @@ namespace octachoron {
 
 /// Contents of `<output>/tuning.json`, which the device writes; empty if there is none.
 std::string read_choices(const std::string& output);
-/// Rank 0 makes the file from what a checkpoint keeps, where there is none. Collective. \throws Error(data) if it cannot be
+/// Rank 0 takes what a checkpoint keeps into the file, before what stands there. Collective. \throws Error(data) if it cannot be
 /// written
 void restore_choices(const std::string& output, const std::string& kept, const World& world);
 

@@ -9,6 +9,7 @@
 #include "core/checkpoint/load.h"
 #include "core/model/parameter_buffers.h"
 #include "core/numerics/random.h"
+#include "core/parallel/together.h"
 #include "core/report/process_memory.h"
 #include "core/report/tables.h"
 #include "core/train/agreed_programs.h"
@@ -104,9 +105,12 @@ TrainingSession::TrainingSession(const Parameters& parameters, const World& worl
       groups_(backend.communicator(), grid_, world.rank()),
       lanes_(backend.device()),
       libraries_bytes_(resident_bytes()) {
-  const std::int64_t arena_bytes = bytes_that_fit(device_, programs_);
-  prepare_operations(programs_, device_, grid_, world);  // before the arena: what it tries out needs room
-  arena_ = std::make_unique<Arena>(device_, arena_bytes, programs_.host_bytes());
+  // Before the arena: what is tried out needs room, and groups have buffers that are not planned.
+  prepare_operations(programs_, device_, grid_, world);
+  programs_.for_each([&](const char*, const PlannedProgram& planned) { groups_.add(planned.program); });
+  arena_ = together(world, [&] {
+    return std::make_unique<Arena>(device_, bytes_that_fit(device_, programs_), programs_.host_bytes());
+  });
   const bool graphs = parameters.engine.graphs && device_.properties().has_graphs != 0;
   const ExecutionContext context{device_, backend.communicator(), groups_, lanes_, *arena_, grid_, rank_, graphs};
   const auto bind = [&](const PlannedProgram& planned) {
@@ -117,6 +121,11 @@ TrainingSession::TrainingSession(const Parameters& parameters, const World& worl
   if (programs_.calibration) calibration_ = bind(*programs_.calibration);
   precision_ = std::make_unique<PrecisionState>(programs_, *training_);
   copies_ = std::make_unique<HostCopies>(*training_);
+}
+
+void TrainingSession::set_watchdog(const Executor::Watchdog& watchdog, double after_s) {
+  for (Executor* executor : {training_.get(), validation_.get(), calibration_.get()})
+    if (executor != nullptr) executor->set_watchdog(watchdog, after_s);
 }
 
 double TrainingSession::peak_flops() const {

@@ -48,6 +48,8 @@ class TrainingSession {
   const PrecisionState& precision() const { return *precision_; }
   /// What the last training step saw of each quantised tensor, in the order of the plan.
   std::vector<PrecisionRecord> precision_records() const { return precision_->records(*training_); }
+  /// Of all programs, see Executor::set_watchdog.
+  void set_watchdog(const Executor::Watchdog& watchdog, double after_s);
   /// Of the device, in the type in which most products are made, per second; 0: unknown.
   double peak_flops() const;
   Arena& arena() { return *arena_; }

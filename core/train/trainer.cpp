@@ -1,4 +1,3 @@
-#include "core/train/algorithm_choices.h"
 #include "core/train/trainer.h"
 
 #include <chrono>
@@ -8,9 +7,7 @@
 #include <sstream>
 #include <utility>
 
-#include "core/base/version.h"
 #include "core/checkpoint/save.h"
-#include "core/checkpoint/stage.h"
 #include "core/config/parameter_file.h"
 #include "core/data/batch_reader.h"
 #include "core/data/sample_order.h"
@@ -18,10 +15,12 @@
 #include "core/report/tables.h"
 #include "core/trace/step_trace.h"
 #include "core/train/agreed_programs.h"
+#include "core/train/algorithm_choices.h"
 #include "core/train/evaluate.h"
 #include "core/train/health.h"
 #include "core/train/learning_rate.h"
 #include "core/train/run_state.h"
+#include "core/train/start_text.h"
 #include "core/train/stop_policy.h"
 
 namespace octachoron {
@@ -56,21 +55,22 @@ class Run {
                                 parameters.data.repeat)),
         backend_(parameters, world, parameters.run.output),
         tracer_(world, grid_,
-                {backend_.communicator().is_concurrent(), backend_.device().properties().is_host != 0},
+                network_facts(backend_),
                 [this] { return session_->device_clock(); }) {
     agree_on_data(*data_, validation_.get(), world);
     probe_output();
     restore_choices(parameters.run.output, start_.tuning, world);
     session_ = std::make_unique<TrainingSession>(parameters, world, backend_);  // the first large allocation
     health_ = std::make_unique<HealthWatch>(*session_);
-    for (Executor* executor : {&session_->training(), &session_->validation()})
-      executor->set_watchdog([this](const std::string& waits, double s) { warn_of_waiting(waits, s); }, kPatience_s);
+    session_->set_watchdog([this](const std::string& waits, double s) { warn_of_waiting(waits, s); }, kPatience_s);
   }
 
   ExitStatus run() {
     print_start();
     start_ = load_starting_point(start_, parameters_, world_, *session_);
     state_ = start_.state;
+    if (const std::string now = versions_of(backend_.device()); !start_.versions.empty() && start_.versions != now)
+      start_.lines.push_back(text("made with ", start_.versions, "; now ", now, ": bits may differ"));
     for (const auto* lines : {&start_.notes, &start_.lines})
       for (const std::string& line : *lines) say(line);
     open_metrics();
@@ -142,23 +142,7 @@ class Run {
   }
 
   void print_start() {
-    const auto hosts = world_.hosts();
-    say("octachoron ", version(), ": run '", parameters_.run.name, "', ", parameters_.run.steps, " steps on ",
-        to_string(grid_));
-    say("effective parameters:\n", format_parameters(parameters_));
-    say("ranks:\n", rank_map(grid_, hosts), backend_.describe(), "threads a rank: ", backend_.threads());
-    const RankPrograms& programs = session_->programs();
-    const Recipe& recipe = backend_.recipe();
-    say("model: ", programs.set.global_elements(), " parameters, ", programs.set.local_elements(),
-        " of them on a TP rank");
-    say("precision:\n", precision_table_text(programs.quantization.table),
-        "  activations between them are stored in ", name(recipe.storage(OCT_STORAGE_ACTIVATION)),
-        "; never in FP8: embedding, norms, softmax, attention core, residual stream and loss (statistics in ",
-        name(recipe.storage(OCT_STORAGE_STATISTIC)), "), gradients and their reductions in ",
-        name(recipe.storage(OCT_STORAGE_GRADIENT)), ", masters and moments in ", name(recipe.storage(OCT_STORAGE_MASTER)));
-    say("memory of a rank, planned:\n",
-        memory_text(programs.training.plan, programs.arena_bytes(),
-                    process_memory(programs, backend_.device(), session_->libraries_bytes(), save_bytes)));
+    say(start_text(parameters_, grid_, world_.hosts(), backend_, *session_));
     say("training data: ", data_->describe(), "; ", passes_);
     if (validation_) say("validation data: ", validation_->describe());
   }
@@ -313,7 +297,8 @@ class Run {
     char file[32];
     std::snprintf(file, sizeof file, "/step-%08lld.h5", static_cast<long long>(state_.step));
     try {
-      save_tensors(world_.comm(), folder + file, header_of(state_, parameters_), session_->gradients());
+      save_tensors(world_.comm(), folder + file, header_of(state_, parameters_, backend_.device()),
+                   session_->gradients());
     } catch (const Error& error) {
       if (error.status() != ExitStatus::data) throw;
       warn(error.what());
@@ -332,9 +317,10 @@ class Run {
     try {
       std::string warnings;
       const std::int64_t keep = parameters_.checkpoint.keep;
+      const auto tensors = together(world_, [&] { return session_->state(); });  // copies may find no memory
       const std::string path =
-          save_checkpoint(world_.comm(), parameters_.checkpoint.directory, header_of(state_, parameters_),
-                          session_->state(), keep > 0 ? keep + start_.damaged : 0, &warnings);
+          save_checkpoint(world_.comm(), parameters_.checkpoint.directory,
+                          header_of(state_, parameters_, backend_.device()), tensors, keep > 0 ? keep + start_.damaged : 0, &warnings);
       policy_.note_save(world_.maximum(since(begin)));
       std::istringstream lines(warnings);
       for (std::string line; std::getline(lines, line);) warn(line);
