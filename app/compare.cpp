@@ -41,7 +41,7 @@ void plan(const Variant& variant) {
     DryBackend backend(variant.parameters);
     const Target target{grid_of(variant.parameters), &backend.device(), &backend.recipe()};
     const GridRoles roles = grid_roles(
-        target.grid, [&](int rank) { return build_rank_programs(variant.parameters, target, rank); });
+        target.grid, [&](int rank) { return build_rank_programs(variant.parameters, target, rank, Casts::apart); });
     const std::vector<std::string> problems = verify_roles(target.grid, roles).problems;
     if (!problems.empty())
       fail(ExitStatus::internal, "its program is not verified (", problems.front(),

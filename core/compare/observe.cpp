@@ -17,10 +17,13 @@ namespace octachoron {
 
 namespace {
 
-// What lives as long as transfers may be in flight.
+// What lives as long as transfers may be in flight. The probe looks at what is cast, so casts are operations of their own.
 struct Parts {
   Parts(const Parameters& parameters, const World& world)
-      : backend(parameters, world), session(parameters, world, backend) {}
+      : backend(parameters, world),
+        session(parameters, world, backend,
+                agreed_programs(parameters, {grid_of(parameters), &backend.device(), &backend.recipe()}, world,
+                                Casts::apart)) {}
 
   Backend backend;
   TrainingSession session;

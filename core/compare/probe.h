@@ -1,5 +1,5 @@
 #pragma once
-/// Looks over the shoulder of one step that runs operation by operation: what is handed to each cast and what
+/// Looks over the shoulder of one step that runs operation by operation, with casts of their own (Casts::apart): what is handed to each cast and what
 /// comes out of it, the weights that products read, and the residual stream.
 #include <map>
 #include <span>

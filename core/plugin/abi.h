@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 #define OCT_ABI_MAJOR 1 /* +1: a field moved, changed its type or meaning, or was removed */
-#define OCT_ABI_MINOR 2 /* +1: a field or an operation was appended */
+#define OCT_ABI_MINOR 3 /* +1: a field or an operation was appended */
 
 typedef enum oct_status {
   OCT_OK = 0,

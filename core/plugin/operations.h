@@ -8,6 +8,14 @@
 /// the first operand; statistics carry the storage type of statistics; scalars of the step are F64; token ids
 /// are I32, -1 in targets means ignored. Sums over tokens, columns and rows run in at least FP32; an
 /// operation's result must not depend on its thread count.
+///
+/// **A cast fused into the operation that makes its input.** OCT_NORM, OCT_GELU and OCT_SWIGLU (their y) and
+/// OCT_NORM_BACKWARD, OCT_GELU_BACKWARD and OCT_SWIGLU_BACKWARD (their dx) may have OCT_CAST_OPERANDS more behind
+/// all of their own (absent ones included):
+///     scale F32 [1,1] -> row [R,C], <> amax? U32 [1,1], <> counters? U64 [1,3]
+/// They get, bit for bit, what OCT_QUANTIZE of y or dx would give them: what is cast, measured and counted is the
+/// value after it was rounded to the type of y or dx, that of x. Beside them y or dx may be absent. A device need not
+/// support this: who builds programs asks query().
 #ifndef OCTACHORON_PLUGIN_OPERATIONS_H
 #define OCTACHORON_PLUGIN_OPERATIONS_H
 #include <stddef.h>
@@ -125,6 +133,7 @@ typedef struct oct_matrix {
 } oct_matrix;
 
 #define OCT_MAX_OPERANDS 12
+#define OCT_CAST_OPERANDS 4 /* of a fused cast: scale, row, amax, counters */
 typedef struct oct_operation {
   size_t struct_size;
   int32_t op; /* oct_op */

@@ -39,6 +39,7 @@ void ProgramBuilder::add_workspace(Operation& operation) {
   if (!support.supported)
     fail(ExitStatus::usage, "device '", target_.device->name(), "' cannot run '", operation.label, "' (",
          name(operation.op), ": ", support.reason, "); choose another device or precision");
+  operation.workspace = View{};
   if (support.workspace_bytes == 0) return;
   // One buffer a lane, as large as the largest need: its users run one after another, and it is planned like
   // any other.

@@ -61,12 +61,14 @@ class ProgramBuilder {
   void set_slots(int slots, int micro_batches);
   void call(int segment, int slot = 0, int micro_batch = 0);
 
+  /// Gives a device operation the workspace that the device asks for: for passes that change operations.
+  /// \throws Error(usage) if the device does not support it, with its reason
+  void add_workspace(Operation& operation);
+
   /// Runs the passes, then derives the waits. The builder is empty afterwards.
   StepProgram finish(const std::function<void(StepProgram&)>& passes = {});
 
  private:
-  void add_workspace(Operation& operation);
-
   Target target_;
   StepProgram program_;
   std::map<std::string, int> names_;

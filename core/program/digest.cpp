@@ -42,6 +42,7 @@ class Canonical {
     const Peers& peers = operation.peers;
     const RankDependence& change = operation.rank_dependence;
     name(operation.label).numbers(operation.op, operation.lane, operation.reduction);
+    name(operation.cast);
     name(peers.purpose).numbers(peers.axes.bits, peers.shift, peers.block);
     numbers(change.attribute);
     for (const std::int64_t stride : change.stride) numbers(stride);

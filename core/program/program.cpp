@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/plugin/fused_cast.h"
 
 namespace octachoron {
 
@@ -47,6 +48,15 @@ const char* name(oct_op op) {
   static_assert(std::size(device) == OCT_DEVICE_OPS && std::size(network) == OCT_OPS_END - OCT_ALL_GATHER);
   if (is_communication(op)) return op < OCT_OPS_END ? network[op - OCT_ALL_GATHER] : "?";
   return op > 0 && op < OCT_DEVICE_OPS ? device[op] : "?";
+}
+
+std::optional<TensorCast> find_cast(const Operation& operation) {
+  const auto at = [&](int k) { return operation.operands[k].view; };
+  if (operation.op == OCT_QUANTIZE) return TensorCast{&operation.label, at(0), at(1), at(2), at(4), at(5)};
+  const FusedCast cast = fused_cast(operation.op);
+  if (!cast.is_in(int(operation.operands.size()))) return std::nullopt;
+  return TensorCast{&operation.cast,     at(cast.wide), at(cast.scale()), at(cast.row()), at(cast.amax()),
+                    at(cast.counters())};
 }
 
 oct_operation describe_for_device(const Operation& operation, const Coordinate& at) {

@@ -7,6 +7,7 @@
 /// that depends on the rank says how.
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -88,8 +89,18 @@ struct Operation {
   oct_reduction reduction = OCT_SUM;
   RankDependence rank_dependence;
   View workspace;  ///< scratch, absent if the device needs none
+  std::string cast;  ///< of a cast fused into it: the label of the OCT_QUANTIZE that it stands for; empty: none
 };
 const char* name(oct_op op);
+
+/// A cast to FP8, by an OCT_QUANTIZE or fused into the operation that makes what it casts.
+struct TensorCast {
+  const std::string* tensor = nullptr;  ///< its label
+  View x;                               ///< absent where it is not kept
+  View scale, row, amax, counters;      ///< amax and counters may be absent
+};
+/// The cast that the operation is or carries.
+std::optional<TensorCast> find_cast(const Operation& operation);
 constexpr bool is_communication(oct_op op) {
   return op >= OCT_ALL_GATHER;
 }

@@ -39,7 +39,7 @@ void check_excluded(const Parameters& parameters, const std::vector<PrecisionRow
 
 }  // namespace
 
-RankPrograms build_rank_programs(const Parameters& parameters, const Target& target, int rank) {
+RankPrograms build_rank_programs(const Parameters& parameters, const Target& target, int rank, Casts casts) {
   RankPrograms programs;
   const ModelShape shape = model_shape(parameters, target.grid);
   programs.quantization = quantization_plan(shape, *target.recipe, parameters.precision.fallback != "refuse");
@@ -47,7 +47,7 @@ RankPrograms build_rank_programs(const Parameters& parameters, const Target& tar
   refuse_misaligned(programs.quantization, shape);
   programs.set = parameter_set(parameters, target.grid, target.grid.coordinate(rank), programs.quantization);
   const auto built = [&](ProgramKind kind) {
-    return planned(build_program(kind, parameters, target, programs.set, programs.quantization));
+    return planned(build_program(kind, parameters, target, programs.set, programs.quantization, casts));
   };
   programs.training = built(ProgramKind::training);
   programs.validation = built(ProgramKind::validation);

@@ -36,6 +36,8 @@ struct RankPrograms {
 };
 
 /// Pure: the same for all ranks of a role but for the layouts of tensors and attributes of operations.
-RankPrograms build_rank_programs(const Parameters& parameters, const Target& target, int rank);
+/// \param casts fused where the device can; apart for who wants to look at what is cast
+RankPrograms build_rank_programs(const Parameters& parameters, const Target& target, int rank,
+                                 Casts casts = Casts::fused);
 
 }  // namespace octachoron

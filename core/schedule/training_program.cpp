@@ -12,8 +12,9 @@ namespace {
 class StepAssembly {
  public:
   StepAssembly(ProgramKind kind, const Parameters& parameters, const Target& target, const ParameterSet& set,
-               const QuantizationPlan& quantization)
+               const QuantizationPlan& quantization, Casts casts)
       : kind_(kind),
+        casts_(casts),
         parameters_(parameters),
         shape_(model_shape(parameters, target.grid)),
         builder_(target),
@@ -32,6 +33,7 @@ class StepAssembly {
     run_micro_batches(model, optimizer);
     end(optimizer);
     return builder_.finish([&](StepProgram& program) {
+      if (casts_ == Casts::fused) fuse_casts(builder_, program);
       if (parameters_.parallel.overlap) overlap_weight_gradients(program);
     });
   }
@@ -115,6 +117,7 @@ class StepAssembly {
   bool backward_too() const { return kind_ != ProgramKind::validation; }
 
   ProgramKind kind_;
+  Casts casts_;
   const Parameters& parameters_;
   ModelShape shape_;
   ProgramBuilder builder_;
@@ -129,8 +132,8 @@ class StepAssembly {
 }  // namespace
 
 StepProgram build_program(ProgramKind kind, const Parameters& parameters, const Target& target, const ParameterSet& set,
-                          const QuantizationPlan& quantization) {
-  return StepAssembly(kind, parameters, target, set, quantization).build();
+                          const QuantizationPlan& quantization, Casts casts) {
+  return StepAssembly(kind, parameters, target, set, quantization, casts).build();
 }
 
 }  // namespace octachoron

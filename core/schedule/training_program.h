@@ -3,7 +3,7 @@
 /// or draws walks these.
 #include "core/model/parameter_set.h"
 #include "core/model/quantizer.h"
-#include "core/program/builder.h"
+#include "core/schedule/fuse_casts.h"
 
 namespace octachoron {
 
@@ -20,6 +20,6 @@ struct StepBuffers {
 /// agree on the loss. calibration: as training up to the gradients, which are discarded. All declare the same persistent
 /// buffers.
 StepProgram build_program(ProgramKind kind, const Parameters& parameters, const Target& target, const ParameterSet& set,
-                          const QuantizationPlan& quantization);
+                          const QuantizationPlan& quantization, Casts casts);
 
 }  // namespace octachoron

@@ -78,9 +78,9 @@ void agree_on_data(const TokenData& training, const TokenData* validation, const
   }
 }
 
-RankPrograms agreed_programs(const Parameters& parameters, const Target& target, const World& world) {
+RankPrograms agreed_programs(const Parameters& parameters, const Target& target, const World& world, Casts casts) {
   RankPrograms programs =
-      together(world, [&] { return build_rank_programs(parameters, target, world.rank()); });
+      together(world, [&] { return build_rank_programs(parameters, target, world.rank(), casts); });
   refuse_other_programs(programs, world);
   return programs;
 }

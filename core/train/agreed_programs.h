@@ -16,7 +16,8 @@ void agree_on_parameters(const Parameters& parameters, bool check, const World& 
 void agree_on_data(const TokenData& training, const TokenData* validation, const World& world);
 
 /// Collective. Allocates nothing. \throws Error(usage), alike on all ranks, where a rank would run another
-/// program
-RankPrograms agreed_programs(const Parameters& parameters, const Target& target, const World& world);
+/// program \param casts as of build_rank_programs()
+RankPrograms agreed_programs(const Parameters& parameters, const Target& target, const World& world,
+                             Casts casts = Casts::fused);
 
 }  // namespace octachoron

@@ -185,10 +185,11 @@ std::vector<HealthTensor> health_tensors(const RankPrograms& programs, const Pro
   const int parts = grid.group_size(Axis::tp | Axis::cp | Axis::dp);
   for (const Call& call : program.schedule.calls)
     for (const Operation& operation : program.segments[call.segment].operations) {
-      const auto found = operation.op == OCT_QUANTIZE ? place.find(operation.label) : place.end();
+      const auto cast = find_cast(operation);
+      const auto found = cast ? place.find(*cast->tensor) : place.end();
       if (found == place.end() || tensors[found->second].is_weight) continue;
       const int copies = programs.quantization.tensors[found->second].copies;
-      tensors[found->second].elements += operation.operands[0].view.elements() * parts / copies;
+      tensors[found->second].elements += cast->row.elements() * parts / copies;
     }
   for (const ParameterTensor& tensor : programs.set.tensors)
     if (tensor.quantized() && tensor.flat_begin == 0)

@@ -1,6 +1,7 @@
 #include "core/train/session.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <thread>
@@ -319,6 +320,14 @@ std::string TrainingSession::first_nonfinite(const Issue& issue) const {
     if (view.absent() || !writes(operand.access)) continue;
     if (!all_finite(training_->look(view, program.schedule.calls[issue.call], storage), view))
       return describe(program, issue) + " wrote it to '" + program.buffers[view.buffer].name + "'";
+  }
+  // A cast makes a large number of an infinity: what was cast and not kept is known by its amax.
+  const auto cast = find_cast(*issue.operation);
+  if (cast && cast->x.absent() && !cast->amax.absent()) {
+    std::uint32_t amax = 0;
+    std::memcpy(&amax, training_->look(cast->amax, program.schedule.calls[issue.call], storage), sizeof amax);
+    if (!std::isfinite(std::bit_cast<float>(amax)))
+      return describe(program, issue) + " cast it to '" + program.buffers[cast->row.buffer].name + "'";
   }
   return "";
 }

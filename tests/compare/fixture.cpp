@@ -26,7 +26,7 @@ Comparison CompareTest::compare(const std::vector<Variant>& variants, std::int64
     on_first_ranks(world_, grid_of(parameters).size(), [&](const World& part) {
       Backend backend(parameters, part);
       RankPrograms programs =
-          agreed_programs(parameters, {grid_of(parameters), &backend.device(), &backend.recipe()}, part);
+          agreed_programs(parameters, {grid_of(parameters), &backend.device(), &backend.recipe()}, part, Casts::apart);
       if (plant->second.programs) plant->second.programs(programs);
       TrainingSession session(parameters, part, backend, std::move(programs));
       session.initialise();

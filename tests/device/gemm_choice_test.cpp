@@ -111,7 +111,7 @@ std::vector<char> result(const oct_operation& op, int threads) {
     GemmOperation(op, generic::find_kernel, threads).run(pointers);
     std::free(workspace);
   } else {
-    const GemmShape s = gemm_shape(op);
+    const device_common::GemmShape s = device_common::gemm_shape(op);
     std::vector<float> workspace(std::size_t(gemm_workspace(s.m, s.n, s.k, true)));
     pointers[kWorkspace] = workspace.data();
     generic::find_kernel(op)({op, pointers, 1, nullptr});

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "tests/conformance/fused_cast.h"
 #include "tests/gpu/compare.h"
 
 namespace octachoron::gpu {
@@ -53,6 +54,25 @@ std::vector<Case> cast_cases() {
 
 TEST(Compare, Casts) {
   compare(cast_cases());
+}
+
+/// More rows than there are blocks, so that one takes several, by teams of one warp and of two; and more
+/// pieces than threads.
+TEST(Compare, FusedCasts) {
+  Rig rig;
+  int had = 0;
+  for (const oct_op op :
+       {OCT_NORM, OCT_NORM_BACKWARD, OCT_GELU, OCT_GELU_BACKWARD, OCT_SWIGLU, OCT_SWIGLU_BACKWARD})
+    for (const RowShape& shape :
+         {RowShape{4201, 1032}, RowShape{4202, 1032}, RowShape{33000, 64}, RowShape{37, 1600},
+          RowShape{64, 2304}, RowShape{40, 3072}, RowShape{24, 8192}}) {
+      const Form form{op,  OCT_BF16, shape.rows % 2 == 0 ? OCT_E4M3 : OCT_E5M2, shape.rows, shape.columns, 0,
+                      1.7, true};
+      SCOPED_TRACE(describe_form(form));
+      had += compare_forms(rig, form);
+      if (HasFatalFailure()) return;
+    }
+  EXPECT_EQ(had, 6 * 7);
 }
 
 }  // namespace

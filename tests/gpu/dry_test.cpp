@@ -166,6 +166,30 @@ TEST_F(CudaDry, QuantizeAndScales) {
               HasSubstr("more than 4 bytes"));
 }
 
+TEST_F(CudaDry, CastsOfResultsInBf16) {
+  const oct_matrix none = {}, scale = of(OCT_F32, 1, 1), amax = of(OCT_U32, 1, 1),
+                   counters = of(OCT_U64, 1, 3);
+  const auto gelu = [&](oct_dtype type, const oct_matrix& y) {
+    return ask(OCT_GELU, {of(type, 6, 32), y, scale, of(OCT_E4M3, 6, 32), amax, counters});
+  };
+  EXPECT_EQ(gelu(OCT_BF16, of(OCT_BF16, 6, 32)).supported, 1);
+  const oct_support dropped = gelu(OCT_BF16, none);
+  EXPECT_EQ(dropped.supported, 1) << dropped.reason;
+  EXPECT_EQ(dropped.bytes, 6 * 32 * (2 + 1) + 4 + 4 + 24) << "read once, written as bytes";
+  EXPECT_THAT(gelu(OCT_F32, none).reason, HasSubstr("an operation of its own on this device"));
+  const oct_matrix x = of(OCT_BF16, 6, 32), w = of(OCT_BF16, 1, 32), statistics = of(OCT_F32, 6, 2);
+  EXPECT_EQ(
+      ask(OCT_NORM, {x, w, none, none, statistics, scale, of(OCT_E4M3, 6, 32), amax, counters}, {1}, {1e-5})
+          .supported,
+      1);
+  EXPECT_EQ(ask(OCT_NORM_BACKWARD,
+                {x, x, w, statistics, none, x, of(OCT_F32, 1, 32), none, scale, of(OCT_E5M2, 6, 32), amax,
+                 counters},
+                {1, 0})
+                .supported,
+            1);
+}
+
 /// The own attention never stores the score matrix, cuDNN's gradient stores it in parts; gradients of
 /// embeddings need no table of their own.
 TEST_F(CudaDry, WorkspaceIsBounded) {

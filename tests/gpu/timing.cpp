@@ -96,6 +96,24 @@ void row_cases(const Model& m, oct_dtype t, std::vector<Case>* cases) {
                    column = matrix(OCT_E4M3, F, T);
   add("quantize row", describe(OCT_QUANTIZE, {wide, scale, row, {}, amax, counters}));
   add("quantize row, column", describe(OCT_QUANTIZE, {wide, scale, row, column, amax, counters}));
+  add("quantize row of hidden",
+      describe(OCT_QUANTIZE, {x, scale, matrix(OCT_E4M3, T, H), {}, amax, counters}));
+  const oct_matrix codes = matrix(OCT_E4M3, T, H), gradients = matrix(OCT_E5M2, T, F),
+                   pairs = matrix(OCT_E5M2, T, 2 * F);
+  add("norm layer with cast, not kept",
+      describe(OCT_NORM, {x, w, w, {}, statistics, scale, codes, amax, counters}, {0}, {1e-5}));
+  add("norm rms with cast, not kept",
+      describe(OCT_NORM, {x, w, {}, {}, statistics, scale, codes, amax, counters}, {1}, {1e-5}));
+  add("norm_backward layer with cast",
+      describe(OCT_NORM_BACKWARD,
+               {x, x, w, statistics, x, x, gradient, gradient, scale, matrix(OCT_E5M2, T, H), amax, counters},
+               {0, 1}));
+  add("gelu with cast, not kept", describe(OCT_GELU, {wide, {}, scale, row, amax, counters}));
+  add("gelu_backward with cast",
+      describe(OCT_GELU_BACKWARD, {wide, wide, wide, scale, gradients, amax, counters}));
+  add("swiglu with cast, not kept", describe(OCT_SWIGLU, {pair, {}, scale, row, amax, counters}));
+  add("swiglu_backward with cast, not kept",
+      describe(OCT_SWIGLU_BACKWARD, {pair, wide, {}, scale, pairs, amax, counters}));
   add("amax", describe(OCT_AMAX, {wide, amax}, {1}));
   add("transpose of bytes", describe(OCT_TRANSPOSE, {row, column}));
 }

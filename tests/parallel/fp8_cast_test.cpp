@@ -144,8 +144,9 @@ TEST_F(Fp8Cast, TheWorkedExampleInAnActivation) {
             Executor& executor = trial.session().training();
             int rows = 0;
             executor.run_stepwise([&](const Issue& issue) {
-              if (issue.operation->op != OCT_QUANTIZE || issue.operation->label != name) return;
-              const View& bytes = issue.operation->operands[2].view;
+              const auto cast = find_cast(*issue.operation);
+              if (!cast || *cast->tensor != name) return;
+              const View& bytes = cast->row;
               const auto* data = reinterpret_cast<const std::uint8_t*>(
                   executor.address(bytes, executor.program().schedule.calls[issue.call]));
               for (std::int64_t r = 0; r < bytes.rows; ++r, ++rows)

@@ -11,6 +11,7 @@
 #include "core/config/validate.h"
 #include "core/numerics/checksum.h"
 #include "core/numerics/random.h"
+#include "core/train/agreed_programs.h"
 #include "core/train/learning_rate.h"
 
 namespace octachoron::parity {
@@ -66,7 +67,7 @@ Parameters parameters_of(const std::string& text, const std::vector<std::string>
   return parsed.values;
 }
 
-Trial::Trial(const Parameters& parameters, MPI_Comm comm)
+Trial::Trial(const Parameters& parameters, MPI_Comm comm, Casts casts)
     : parameters_(parameters),
       world_(comm),
       data_(parameters_.data.train, parameters_.data.format, parameters_.model.sequence,
@@ -75,7 +76,8 @@ Trial::Trial(const Parameters& parameters, MPI_Comm comm)
       shape_{parameters_.batch.global, parameters_.batch.micro, parameters_.grid.dp,
              grid_of(parameters_).coordinate(world_.rank())[int(Axis::dp)]},
       backend_(parameters_, world_),
-      session_(parameters_, world_, backend_) {
+      session_(parameters_, world_, backend_,
+               agreed_programs(parameters_, {grid_of(parameters_), &backend_.device(), &backend_.recipe()}, world_, casts)) {
   ensure(grid().size() == world_.size(), to_string(grid()), " on ", world_.size(), " ranks");
   session_.initialise();
 }
@@ -91,12 +93,11 @@ StepResult Trial::step(const GlobalBatch& batch, double rate) {
   return session_.step(cut(batch), rate, steps_ + 1);
 }
 
-StepResult Trial::checked_step(const GlobalBatch& batch, double rate, bool again) {
+StepResult Trial::checked_step(const GlobalBatch& batch, double rate, bool again, Origin* origin) {
   StepResult result;
-  if (again)
-    session_.repeat_checked(cut(batch), rate, steps_ + 1, result);
-  else
-    session_.step_checked(cut(batch), rate, steps_ + 1, result);
+  const Origin found = again ? session_.repeat_checked(cut(batch), rate, steps_ + 1, result)
+                             : session_.step_checked(cut(batch), rate, steps_ + 1, result);
+  if (origin != nullptr) *origin = found;
   return result;
 }
 
@@ -127,7 +128,7 @@ RankBatch Trial::cut(const GlobalBatch& batch) const {
   return mine;
 }
 
-std::string Trial::state_bytes() const {
+std::string Trial::state_bytes() {
   std::string bytes;
   for (const CheckpointTensor& tensor : session_.state())
     for (const OwnedRange& range : tensor.ranges)
@@ -163,7 +164,7 @@ void Trial::poison() {
   session_.arena().poison(end);
 }
 
-std::vector<std::string> Trial::unequal_copies() const {
+std::vector<std::string> Trial::unequal_copies() {
   std::vector<std::string> unequal;
   MPI_Comm group = MPI_COMM_NULL;
   MPI_Comm_split(comm(), session_.grid().group_root(rank(), Axis::tp), rank(), &group);

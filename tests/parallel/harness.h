@@ -40,7 +40,7 @@ struct GlobalBatch {
 /// One session on all ranks of `comm`. Everything is collective over it unless said.
 class Trial {
  public:
-  Trial(const Parameters& parameters, MPI_Comm comm);
+  Trial(const Parameters& parameters, MPI_Comm comm, Casts casts = Casts::fused);
 
   const Parameters& parameters() const { return parameters_; }
   TrainingSession& session() { return session_; }
@@ -56,22 +56,23 @@ class Trial {
   StepResult step(const GlobalBatch& batch, double rate);
   /// The same as --check runs it, operation by operation.
   /// \param again the last step once more, after one that updated nothing
-  StepResult checked_step(const GlobalBatch& batch, double rate, bool again = false);
+  /// \param origin gets where the first value came from that is not finite, as far as this rank saw
+  StepResult checked_step(const GlobalBatch& batch, double rate, bool again = false, Origin* origin = nullptr);
   double validate(const GlobalBatch& batch);
   /// What step() would train on next, as a global batch; local.
   GlobalBatch next_batch() const;
 
-  Tensors gradients() const { return assemble(session_.gradients(), "/gradient/", comm()); }
-  Tensors masters() const { return assemble(session_.state(), "/master/", comm()); }
+  Tensors gradients() { return assemble(session_.gradients(), "/gradient/", comm()); }
+  Tensors masters() { return assemble(session_.state(), "/master/", comm()); }
   /// All that outlives a step on this rank (masters, moments), bit by bit; local.
-  std::string state_bytes() const;
+  std::string state_bytes();
   /// Sets one element of a master on every rank that holds it; local.
   void set_master(const std::string& tensor, std::int64_t row, std::int64_t column, double value);
   /// Fills all memory but masters and moments with NaN; local.
   void poison();
   /// Names of replicated tensors (master or moment) whose bits differ on a rank from those of its tp = 0;
   /// alike on all ranks.
-  std::vector<std::string> unequal_copies() const;
+  std::vector<std::string> unequal_copies();
 
  private:
   RankBatch cut(const GlobalBatch& batch) const;

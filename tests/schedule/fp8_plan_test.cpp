@@ -224,7 +224,8 @@ TEST(Fp8Programs, CastEveryWeightOnceAStep) {  // A25
     const StepProgram program = programs({text("batch.global=", micro_batches)}).training.program;
     const auto casts = [&](const std::string& of) {
       return small_model::count(program, [&](const Operation& operation) {
-        return operation.op == OCT_QUANTIZE && operation.label.ends_with(of);
+        const auto cast = find_cast(operation);
+        return cast && cast->tensor->ends_with(of);
       });
     };
     EXPECT_EQ(casts(".weight"), 4 * 2);

@@ -8,12 +8,16 @@
 #include <utility>
 
 #include "core/plugin/export.h"
-#include "plugins/device/cpu/check.h"
+#include "plugins/device/common/check.h"
 #include "plugins/device/cpu/machine.h"
 #include "plugins/device/cpu/onednn.h"
 #include "plugins/device/cpu/prepared.h"
 
 namespace octachoron::cpu {
+
+using device_common::checked;
+using device_common::operand_name;
+using device_common::operation_name;
 
 Device::Device(const oct_host& host, const oct_device_options& options)
     : threads_(options.threads), local_size_(std::max(1, host.local_size)) {
@@ -48,7 +52,7 @@ void Device::query(const oct_operation& operation, oct_support* out) const {
   out->reason[0] = 0;
   try {
     const oct_operation clean = checked(operation);
-    const Cost c = cost(clean);
+    const device_common::Cost c = device_common::cost(clean);
     out->workspace_bytes = planned_workspace(clean, threads_);
     out->flops = c.flops;
     out->bytes = c.bytes;
@@ -80,7 +84,7 @@ void Device::enqueue(std::int32_t id, void* const* pointers, Lane& lane) const {
   command.prepared = entry.prepared.get();
   for (int k = 0; k < operation.operands; ++k) {
     if (operation.operand[k].rows == 0) continue;  // absent, whatever the pointer
-    if (pointers[k] == nullptr && !is_empty(operation, k)) {
+    if (pointers[k] == nullptr && !device_common::is_empty(operation, k)) {
       throw std::invalid_argument(std::string(operation_name(operation)) + ": the pointer of " +
                                   operand_name(operation, k) + " is null");
     }

@@ -9,6 +9,10 @@
 #include "plugins/device/cpu/kernels/thread.h"
 
 namespace octachoron::cpu {
+
+using device_common::gemm_shape;
+using device_common::GemmShape;
+
 namespace {
 
 /// Cuts the longer side into pieces of at least 512, up to 16 of them, and goes on only where blocks are

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "plugins/device/cpu/check.h"
+#include "plugins/device/common/check.h"
 #include "plugins/device/cpu/onednn.h"
 #include "plugins/device/cpu/prepared.h"
 
@@ -23,7 +23,7 @@ bool uses_onednn(const oct_operation& operation, const std::string& isa);
 struct GemmPlan {
   GemmPlan(const oct_operation& operation, int threads);
 
-  GemmShape shape;
+  device_common::GemmShape shape;
   std::int64_t block_rows, block_columns;
   std::int64_t scratch_bytes = 0;  ///< of one thread
   std::int64_t bias_offset, workspace;

@@ -5,12 +5,18 @@
 #include <string>
 #include <vector>
 
-#include "plugins/device/cpu/check.h"
+#include "core/plugin/fused_cast.h"
+#include "plugins/device/common/check.h"
+#include "plugins/device/cpu/fused_cast.h"
 #include "plugins/device/cpu/gemm.h"
 #include "plugins/device/cpu/kernels/layout.h"
 #include "plugins/device/cpu/scaled_gemm.h"
+#include "plugins/device/cpu/workspace.h"
 
 namespace octachoron::cpu {
+
+using device_common::is_fp8;
+
 namespace {
 
 /// Rows of D/2 cosines and D/2 sines: kRopeStep fine ones (position p), then coarse ones (first + kRopeStep *
@@ -70,13 +76,17 @@ std::unique_ptr<Prepared> prepare(const oct_operation& operation, FindKernel fin
   if (operation.op == OCT_GEMM && uses_onednn(operation, onednn_isa())) {
     return std::make_unique<GemmOperation>(operation, find, threads);
   }
+  if (fused_cast(operation.op).is_in(operation.operands)) {
+    return std::make_unique<FusedCastOperation>(operation, find, threads);
+  }
   const Kernel kernel = find(operation);
   if (kernel == nullptr)
-    throw std::logic_error(std::string("no kernel for a checked ") + operation_name(operation));
+    throw std::logic_error(std::string("no kernel for a checked ") + device_common::operation_name(operation));
   return std::make_unique<KernelOperation>(operation, kernel, threads);
 }
 
 std::int64_t planned_workspace(const oct_operation& operation, int threads) {
+  if (fused_cast(operation.op).is_in(operation.operands)) return fused_cast_workspace(operation);
   if (operation.op != OCT_GEMM) return workspace_bytes(operation, threads);
   if (is_fp8(operation.operand[0].dtype)) return ScaledGemmPlan(operation, threads).workspace;
   if (uses_onednn(operation, onednn_isa())) return GemmPlan(operation, threads).workspace;

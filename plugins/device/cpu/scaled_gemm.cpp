@@ -1,7 +1,6 @@
 #include "plugins/device/cpu/scaled_gemm.h"
 
 #include "core/plugin/dtype.h"
-#include "plugins/device/cpu/check.h"
 #include "plugins/device/cpu/gemm.h"
 #include "plugins/device/cpu/kernels/layout.h"
 

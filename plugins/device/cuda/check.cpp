@@ -3,7 +3,8 @@
 #include <string>
 
 #include "core/plugin/export.h"
-#include "plugins/device/cpu/check.h"
+#include "core/plugin/fused_cast.h"
+#include "plugins/device/common/check.h"
 
 namespace octachoron::cuda {
 namespace {
@@ -31,8 +32,8 @@ bool may_be_double(const oct_operation& op, int k) {
 void refuse_doubles(const oct_operation& op) {
   for (int k = 0; k < op.operands; ++k) {
     if (op.operand[k].rows == 0 || op.operand[k].dtype != OCT_F64 || may_be_double(op, k)) continue;
-    throw plugin::Failure(OCT_UNSUPPORTED, std::string(cpu::operation_name(op)) + ": operand " +
-                                               std::to_string(k) + " (" + cpu::operand_name(op, k) +
+    throw plugin::Failure(OCT_UNSUPPORTED, std::string(device_common::operation_name(op)) + ": operand " +
+                                               std::to_string(k) + " (" + device_common::operand_name(op, k) +
                                                ") is of type f64, in which this device does not compute");
   }
 }
@@ -53,12 +54,21 @@ void refuse_other_fp8_products(const oct_operation& op) {
   }
 }
 
+/// No recipe casts what is stored in FP32.
+void refuse_other_fused_casts(const oct_operation& op) {
+  if (op.operand[0].dtype == OCT_BF16) return;
+  throw plugin::Failure(OCT_UNSUPPORTED,
+                        std::string(device_common::operation_name(op)) +
+                            ": a cast of its result is an operation of its own on this device");
+}
+
 }  // namespace
 
 oct_operation checked(const oct_operation& operation) {
-  const oct_operation clean = cpu::checked(operation);
+  const oct_operation clean = device_common::checked(operation);
+  if (fused_cast(clean.op).is_in(clean.operands)) refuse_other_fused_casts(clean);
   refuse_doubles(clean);
-  if (clean.op == OCT_GEMM && cpu::is_fp8(clean.operand[0].dtype)) refuse_other_fp8_products(clean);
+  if (clean.op == OCT_GEMM && device_common::is_fp8(clean.operand[0].dtype)) refuse_other_fp8_products(clean);
   return clean;
 }
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "core/plugin/export.h"
-#include "plugins/device/cpu/check.h"
+#include "plugins/device/common/check.h"
 #include "plugins/device/cuda/attention.h"
 #include "plugins/device/cuda/attention_plan.h"
 #include "plugins/device/cuda/check.h"
@@ -102,7 +102,7 @@ void Device::query(const oct_operation& operation, oct_support* out) const {
   out->reason[0] = 0;
   try {
     const oct_operation clean = checked(operation);
-    const cpu::Cost c = cpu::cost(clean);
+    const device_common::Cost c = device_common::cost(clean);
     out->workspace_bytes = cuda::workspace_bytes(clean, has_cudnn());
     out->flops = c.flops;
     out->bytes = c.bytes;
@@ -147,8 +147,8 @@ void Device::enqueue(std::int32_t id, void* const* pointers, Lane& lane) const {
     const oct_matrix& m = operation.operand[k];
     if (m.rows == 0) continue;  // absent, whatever the pointer
     if (pointers[k] == nullptr && m.columns > 0) {
-      throw std::invalid_argument(std::string(cpu::operation_name(operation)) + ": the pointer of " +
-                                  cpu::operand_name(operation, k) + " is null");
+      throw std::invalid_argument(std::string(device_common::operation_name(operation)) + ": the pointer of " +
+                                  device_common::operand_name(operation, k) + " is null");
     }
     all[k] = pointers[k];
     is_empty = is_empty && m.columns == 0;

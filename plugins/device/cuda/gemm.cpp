@@ -10,7 +10,7 @@
 
 #include "core/plugin/dtype.h"
 #include "core/plugin/export.h"
-#include "plugins/device/cpu/check.h"
+#include "plugins/device/common/check.h"
 #include "plugins/device/cuda/gemm_plan.h"
 #include "plugins/device/cuda/kernels/kernels.h"
 #include "plugins/device/cuda/runtime.h"
@@ -173,7 +173,7 @@ class GemmOperation : public Prepared {
       for (const int k : {2, 3}) {
         if (reinterpret_cast<std::uintptr_t>(pointers[k]) % 16 != 0)
           throw std::invalid_argument(std::string("gemm: the pointer of ") +
-                                      cpu::operand_name(operation_, k) + " is not a multiple of 16");
+                                      device_common::operand_name(operation_, k) + " is not a multiple of 16");
       }
       invert_scales(call, scales);
     }

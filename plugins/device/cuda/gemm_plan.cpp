@@ -6,7 +6,7 @@
 
 #include "core/plugin/dtype.h"
 #include "core/plugin/export.h"
-#include "plugins/device/cpu/check.h"
+#include "plugins/device/common/check.h"
 
 namespace octachoron::cuda {
 namespace {
@@ -46,7 +46,7 @@ GemmLayout gemm_layout(const oct_operation& op) {
   GemmLayout l = {};
   l.m = d.rows, l.n = d.columns, l.k = op.i[0] == 1 ? a.rows : a.columns;
   l.multiplies = l.k > 0;
-  l.is_fp8 = cpu::is_fp8(a.dtype);
+  l.is_fp8 = device_common::is_fp8(a.dtype);
   const bool other_result = a.dtype == OCT_F32 && d.dtype != OCT_F32;
   const bool other_bias = bias.rows > 0 && (bias.dtype != d.dtype || (l.is_fp8 && d.dtype != OCT_BF16));
   l.finishes = !l.multiplies || other_result || other_bias;

@@ -1,5 +1,5 @@
 /// GELU (tanh form), SwiGLU and their gradients.
-#include "plugins/device/cuda/kernels/device.cuh"
+#include "plugins/device/cuda/kernels/cast.cuh"
 
 namespace octachoron::cuda {
 namespace {
@@ -30,21 +30,21 @@ __device__ Gelu gelu_at(float x) {
 template <class T>
 struct GeluForward {
   Rows<const T> x;
-  Rows<T> y;
-  __device__ void operator()(std::int64_t row, std::int64_t column, int n) const {
+  template <class Result>
+  __device__ void operator()(std::int64_t row, std::int64_t column, int n, Result& y) const {
     float v[kChunk];
     x.load(row, column, n, v);
 #pragma unroll
     for (int i = 0; i < kChunk; ++i) v[i] *= gelu_at<T>(v[i]).s.value;
-    y.save(row, column, n, v);
+    y(row, column, n, v);
   }
 };
 
 template <class T>
 struct GeluBackward {
   Rows<const T> x, dy;
-  Rows<T> dx;
-  __device__ void operator()(std::int64_t row, std::int64_t column, int n) const {
+  template <class Result>
+  __device__ void operator()(std::int64_t row, std::int64_t column, int n, Result& dx) const {
     float v[kChunk], d[kChunk];
     x.load(row, column, n, v);
     dy.load(row, column, n, d);
@@ -53,29 +53,30 @@ struct GeluBackward {
       const Gelu g = gelu_at<T>(v[i]);
       d[i] *= g.s.value + v[i] * g.s.slope * g.dz;
     }
-    dx.save(row, column, n, d);
+    dx(row, column, n, d);
   }
 };
 
 template <class T>
 struct SwigluForward {
   Rows<const T> gate, up;
-  Rows<T> y;
-  __device__ void operator()(std::int64_t row, std::int64_t column, int n) const {
+  template <class Result>
+  __device__ void operator()(std::int64_t row, std::int64_t column, int n, Result& y) const {
     float g[kChunk], u[kChunk];
     gate.load(row, column, n, g);
     up.load(row, column, n, u);
 #pragma unroll
     for (int i = 0; i < kChunk; ++i) g[i] = g[i] * logistic<T>(g[i]).value * u[i];
-    y.save(row, column, n, g);
+    y(row, column, n, g);
   }
 };
 
 template <class T>
 struct SwigluBackward {
   Rows<const T> gate, up, dy;
-  Rows<T> dgate, dup;
-  __device__ void operator()(std::int64_t row, std::int64_t column, int n) const {
+  std::int64_t width;  ///< of the gate
+  template <class Result>
+  __device__ void operator()(std::int64_t row, std::int64_t column, int n, Result& dx) const {
     float g[kChunk], u[kChunk], d[kChunk];
     gate.load(row, column, n, g);
     up.load(row, column, n, u);
@@ -86,46 +87,53 @@ struct SwigluBackward {
       u[i] = d[i] * u[i] * (s.value + g[i] * s.slope);
       d[i] = d[i] * g[i] * s.value;
     }
-    dgate.save(row, column, n, u);
-    dup.save(row, column, n, d);
+    dx(row, column, n, u);
+    dx(row, column + width, n, d);
   }
 };
+
+/// f with results of type T, over the rows and columns of operand k.
+template <class T, class F>
+void run(const Call& call, int k, F f) {
+  const oct_matrix& m = call.operation.operand[k];
+  with_result<T>(call, [&](auto to) { map_to(call, m.rows, m.columns, f, to); });
+}
 
 }  // namespace
 
 void gelu(const Call& call) {
-  const oct_matrix& m = call.operation.operand[0];
   by_type(call, 0, [&](auto tag) {
     using T = decltype(tag);
-    map(call, m.rows, m.columns, GeluForward<T>{rows<const T>(call, 0), rows<T>(call, 1)});
+    run<T>(call, 0, GeluForward<T>{rows<const T>(call, 0)});
   });
 }
 
 void gelu_backward(const Call& call) {
-  const oct_matrix& m = call.operation.operand[0];
   by_type(call, 0, [&](auto tag) {
     using T = decltype(tag);
-    map(call, m.rows, m.columns,
-        GeluBackward<T>{rows<const T>(call, 0), rows<const T>(call, 1), rows<T>(call, 2)});
+    run<T>(call, 0, GeluBackward<T>{rows<const T>(call, 0), rows<const T>(call, 1)});
   });
 }
 
 void swiglu(const Call& call) {
-  const oct_matrix& m = call.operation.operand[1];
+  const oct_matrix& x = call.operation.operand[0];
   by_type(call, 0, [&](auto tag) {
     using T = decltype(tag);
-    map(call, m.rows, m.columns,
-        SwigluForward<T>{rows<const T>(call, 0), rows<const T>(call, 0, m.columns), rows<T>(call, 1)});
+    const SwigluForward<T> f = {rows<const T>(call, 0), rows<const T>(call, 0, x.columns / 2)};
+    with_result<T>(call, [&](auto to) { map_to(call, x.rows, x.columns / 2, f, to); });
   });
 }
 
 void swiglu_backward(const Call& call) {
-  const oct_matrix& m = call.operation.operand[1];
+  const std::int64_t width = call.operation.operand[1].columns;
   by_type(call, 0, [&](auto tag) {
     using T = decltype(tag);
-    map(call, m.rows, m.columns,
-        SwigluBackward<T>{rows<const T>(call, 0), rows<const T>(call, 0, m.columns), rows<const T>(call, 1),
-                          rows<T>(call, 2), rows<T>(call, 2, m.columns)});
+    const SwigluBackward<T> f = {rows<const T>(call, 0), rows<const T>(call, 0, width),
+                                 rows<const T>(call, 1), width};
+    with_result<T>(call, [&](auto to) {
+      to.shift(width);
+      map_to(call, call.operation.operand[1].rows, width, f, to);
+    });
   });
 }
 

@@ -1,4 +1,5 @@
 /// LayerNorm and RMSNorm.
+#include "plugins/device/cuda/kernels/cast.cuh"
 #include "plugins/device/cuda/kernels/team.cuh"
 
 namespace octachoron::cuda {
@@ -7,7 +8,6 @@ namespace {
 template <class T>
 struct Norm {
   Rows<const T> x, weight, bias;
-  Rows<T> y;
   float* statistics;
   std::int64_t pitch, rows, columns;
   float epsilon;
@@ -22,15 +22,12 @@ struct Norm {
   }
 };
 
-/// A team a row, which stays in registers, so that it is read once. What is stored is what is used: the
-/// backward pass differentiates this very function. \tparam K pieces of a thread
-template <class T, int K>
-__global__ void __launch_bounds__(512) norm_kernel(Norm<T> norm, int team_warps) {
+/// A row by a team, in registers, so that it is read once. What is stored is what is used: the backward pass
+/// differentiates this very function. \tparam K pieces of a thread
+template <int K, class T, class Result>
+__device__ void norm_row(const Norm<T>& norm, const Team<false>& team, std::int64_t row,
+                         float (&shared)[2][1][16], Result& y) {
   constexpr int n = Piece<T>::n;
-  __shared__ float shared[2][1][16];
-  const Team<false> team(team_warps);
-  const std::int64_t row = std::int64_t(blockIdx.x) * team.teams() + team.number;
-  if (row >= norm.rows) return;
   const int pieces = int(norm.columns / n);
   const auto place = [&](int k) { return k * team.threads + team.place; };
   const auto* x = reinterpret_cast<const uint4*>(norm.x.at(row, 0));
@@ -59,7 +56,6 @@ __global__ void __launch_bounds__(512) norm_kernel(Norm<T> norm, int team_warps)
   if (team.place == 0) norm.note(row, mean, inverse);
   const auto* weight = reinterpret_cast<const uint4*>(norm.weight.data);
   const auto* bias = reinterpret_cast<const uint4*>(norm.bias.data);
-  auto* y = reinterpret_cast<uint4*>(norm.y.at(row, 0));
 #pragma unroll
   for (int k = 0; k < K; ++k) {
     if (place(k) >= pieces) continue;
@@ -68,13 +64,33 @@ __global__ void __launch_bounds__(512) norm_kernel(Norm<T> norm, int team_warps)
     Piece<T>::unpack(bias != nullptr ? bias[place(k)] : uint4{}, b);
 #pragma unroll
     for (int i = 0; i < n; ++i) v[k][i] = (v[k][i] - mean) * inverse * w[i] + b[i];
-    y[place(k)] = Piece<T>::pack(v[k]);
+    y.piece(row, place(k), v[k]);
+  }
+}
+
+/// A team takes a row, or several where a result is better finished seldom.
+template <class T, int K, class Result>
+__global__ void __launch_bounds__(512) norm_kernel(Norm<T> norm, Result to, int team_warps) {
+  __shared__ float shared[2][1][16];
+  const Team<false> team(team_warps);
+  std::int64_t row = std::int64_t(blockIdx.x) * team.teams() + team.number;
+  if (row >= norm.rows) return;
+  auto y = to.thread();
+  if constexpr (!Result::kRecords) {
+    norm_row<K>(norm, team, row, shared, y);
+  } else {
+    const std::int64_t step = std::int64_t(gridDim.x) * team.teams();
+    for (; row < norm.rows; row += step) {
+      norm_row<K>(norm, team, row, shared, y);
+      if (team.warps > 1) team.meet();  // one team a block: `shared` is written again
+    }
+    y.finish();
   }
 }
 
 /// Any number of columns at any address: a block a row, which is read again for each use.
-template <class T>
-__global__ void __launch_bounds__(512) any_norm_kernel(Norm<T> norm) {
+template <class T, class Result>
+__global__ void __launch_bounds__(512) any_norm_kernel(Norm<T> norm, Result to) {
   __shared__ double shared[2][32];
   const std::int64_t row = blockIdx.x;
   const auto each = [&](auto f) {
@@ -101,43 +117,48 @@ __global__ void __launch_bounds__(512) any_norm_kernel(Norm<T> norm) {
   block_sum(squares, shared[1]);
   const float inverse = norm.inverse_deviation(float(squares[0]));
   if (threadIdx.x == 0) norm.note(row, mean, inverse);
+  auto y = to.thread();
   each([&](std::int64_t c, int n, float(&v)[kChunk]) {
     float w[kChunk], b[kChunk] = {};
     norm.weight.load(0, c, n, w);
     if (norm.bias.data != nullptr) norm.bias.load(0, c, n, b);
 #pragma unroll
     for (int i = 0; i < kChunk; ++i) v[i] = (v[i] - mean) * inverse * w[i] + b[i];
-    norm.y.save(row, c, n, v);
+    y(row, c, n, v);
   });
+  y.finish();
 }
 
 constexpr int kMostPieces = 4;
+constexpr std::int64_t kMostRecording = 4096;  ///< blocks of which each warp records what it cast
 
-template <class T>
-void launch_norm(const Call& call, const Norm<T>& norm) {
+template <class T, class Result>
+void launch_norm(const Call& call, const Norm<T>& norm, const Result& to) {
   constexpr int n = Piece<T>::n;
   const std::int64_t pieces = divide_up(norm.columns, n), warps = divide_up(pieces, 32 * kMostPieces);
   const bool fits = norm.columns % n == 0 && norm.columns > 0 && warps <= 16;
-  const bool aligned = norm.x.aligned && norm.weight.aligned && norm.bias.aligned && norm.y.aligned;
+  const bool aligned = norm.x.aligned && norm.weight.aligned && norm.bias.aligned && to.aligned();
   if (fits && (aligned || call.load)) {
     const auto kernel = [&] {
       switch (divide_up(pieces, 32 * warps)) {
         case 1:
-          return norm_kernel<T, 1>;
+          return norm_kernel<T, 1, Result>;
         case 2:
-          return norm_kernel<T, 2>;
+          return norm_kernel<T, 2, Result>;
         case 3:
-          return norm_kernel<T, 3>;
+          return norm_kernel<T, 3, Result>;
         default:
-          return norm_kernel<T, kMostPieces>;
+          return norm_kernel<T, kMostPieces, Result>;
       }
     }();
     const std::int64_t teams = warps == 1 ? 4 : 1;  // rows that a warp can hold: four to a block
-    launch(call, kernel, dim3(unsigned(divide_up(norm.rows, teams))), unsigned(32 * warps * teams), 0, norm,
-           int(warps));
+    const std::int64_t each = divide_up(norm.rows, teams);
+    const std::int64_t rounds = Result::kRecords ? divide_up(each, kMostRecording) : 1;
+    launch(call, kernel, dim3(unsigned(rounds > 0 ? divide_up(each, rounds) : 0)),
+           unsigned(32 * warps * teams), 0, norm, to, int(warps));
   }
   if (fits && aligned && !call.load) return;
-  launch(call, any_norm_kernel<T>, dim3(unsigned(norm.rows)), 512, 0, norm);
+  launch(call, any_norm_kernel<T, Result>, dim3(unsigned(norm.rows)), 512, 0, norm, to);
 }
 
 }  // namespace
@@ -146,9 +167,10 @@ void norm(const Call& call) {
   const oct_operation& op = call.operation;
   by_type(call, 0, [&](auto tag) {
     using T = decltype(tag);
-    launch_norm(call, Norm<T>{rows<const T>(call, 0), rows<const T>(call, 1), rows<const T>(call, 2),
-                              rows<T>(call, 3), data<float>(call, 4), op.operand[4].pitch, op.operand[0].rows,
-                              op.operand[0].columns, float(op.f[0]), op.i[0] == 1});
+    const Norm<T> norm = {rows<const T>(call, 0), rows<const T>(call, 1), rows<const T>(call, 2),
+                          data<float>(call, 4),   op.operand[4].pitch,    op.operand[0].rows,
+                          op.operand[0].columns,  float(op.f[0]),         op.i[0] == 1};
+    with_result<T>(call, [&](auto to) { launch_norm(call, norm, to); });
   });
 }
 

@@ -2,6 +2,7 @@
 /// rows, then the sums of these.
 #include <type_traits>
 
+#include "plugins/device/cuda/kernels/cast.cuh"
 #include "plugins/device/cuda/kernels/column_sum.cuh"
 #include "plugins/device/cuda/kernels/team.cuh"
 
@@ -11,7 +12,6 @@ namespace {
 template <class T>
 struct Backward {
   Rows<const T> dy, x, weight, residual;
-  Rows<T> dx;
   const float* statistics;
   std::int64_t pitch, rows, columns;
   float *dweight, *dbias;  // [blocks, columns]; dbias may be null
@@ -127,8 +127,8 @@ __device__ void save_parts(const Backward<T>& b, const Ahead<T, K>& ahead, const
 
 /// Rows r, r + all teams, ... by one team: each is read once, through shared memory, while the one before is
 /// at work. Gradients of the parameters stay in registers to the end. \tparam K pieces of a thread
-template <class T, int K>
-__global__ void __launch_bounds__(512, 1) backward_kernel(Backward<T> b, int team_warps) {
+template <class T, int K, class Result>
+__global__ void __launch_bounds__(512, 1) backward_kernel(Backward<T> b, Result to, int team_warps) {
   constexpr int n = Piece<T>::n, kStages = stages_of(K);
   extern __shared__ uint4 slots[];
   __shared__ float shared[2][2][16];  // two rooms for sums, so that one meeting a row is enough
@@ -143,6 +143,7 @@ __global__ void __launch_bounds__(512, 1) backward_kernel(Backward<T> b, int tea
   }
   const std::int64_t step = std::int64_t(gridDim.x) * team.teams();
   const float share = 1.f / float(b.columns);
+  auto dx = to.thread();
   std::int64_t r = std::int64_t(blockIdx.x) * team.teams() + team.number;
   for (int s = 0; s + 1 < kStages; ++s) ahead.fetch(r + s * step, s);
   Row next = row_at(b, r);
@@ -183,9 +184,10 @@ __global__ void __launch_bounds__(512, 1) backward_kernel(Backward<T> b, int tea
         const float normal = (x[i] - row.mean) * row.inverse;
         g[i] = row.inverse * (g[i] * w[i] - shift - normal * slope) + add[i];
       }
-      reinterpret_cast<uint4*>(b.dx.at(r, 0))[ahead.place(k)] = Piece<T>::pack(g);
+      dx.piece(r, ahead.place(k), g);
     }
   }
+  dx.finish();
   wait_for_copies<0>();
   __syncthreads();
   save_parts(b, ahead, dw, db);
@@ -217,8 +219,8 @@ __global__ void __launch_bounds__(256) long_parameters(Backward<T> b) {
 }
 
 /// Second part, a block a row: dy, which dx may overwrite, is not needed by others any more.
-template <class T>
-__global__ void __launch_bounds__(512) long_rows(Backward<T> b) {
+template <class T, class Result>
+__global__ void __launch_bounds__(512) long_rows(Backward<T> b, Result to) {
   __shared__ double shared[64];
   const std::int64_t r = blockIdx.x;
   const float mean = b.statistics[r * b.pitch], inverse = b.statistics[r * b.pitch + 1];
@@ -238,42 +240,44 @@ __global__ void __launch_bounds__(512) long_rows(Backward<T> b) {
     for (int i = 0; i < count(c); ++i) sum_g += g[i], sum_gx += g[i] * x[i];
   }
   const Means m = means(b, sum_g, sum_gx, shared);
+  auto dx = to.thread();
   for (std::int64_t c = threadIdx.x * kChunk; c < b.columns; c += step) {
     float add[kChunk] = {};
     load(c, count(c));
     if (b.residual.data != nullptr) b.residual.load(r, c, count(c), add);
 #pragma unroll
     for (int i = 0; i < kChunk; ++i) g[i] = inverse * (g[i] - m.shift - x[i] * m.slope) + add[i];
-    b.dx.save(r, c, count(c), g);
+    dx(r, c, count(c), g);
   }
+  dx.finish();
 }
 
-template <class T>
-void launch_backward(const Call& call, const Backward<T>& b, const Shape& shape) {
-  const bool aligned = b.dy.aligned && b.x.aligned && b.weight.aligned && b.residual.aligned && b.dx.aligned;
+template <class T, class Result>
+void launch_backward(const Call& call, const Backward<T>& b, const Shape& shape, const Result& to) {
+  const bool aligned = b.dy.aligned && b.x.aligned && b.weight.aligned && b.residual.aligned && to.aligned();
   if (shape.fits && (aligned || call.load)) {
     const auto run = [&](auto kernel) {
       const std::size_t slots = std::size_t(stages_of(shape.pieces) * 3 * shape.pieces) * shape.block;
-      launch(call, kernel, dim3(shape.blocks), shape.block, slots * sizeof(uint4), b, shape.team_warps);
+      launch(call, kernel, dim3(shape.blocks), shape.block, slots * sizeof(uint4), b, to, shape.team_warps);
     };
     switch (shape.pieces) {
       case 1:
-        run(backward_kernel<T, 1>);
+        run(backward_kernel<T, 1, Result>);
         break;
       case 2:
-        run(backward_kernel<T, 2>);
+        run(backward_kernel<T, 2, Result>);
         break;
       case 3:
-        run(backward_kernel<T, 3>);
+        run(backward_kernel<T, 3, Result>);
         break;
       default:
-        run(backward_kernel < T, std::is_same_v<T, Bf16> ? 3 : 4 >);
+        run(backward_kernel < T, std::is_same_v<T, Bf16> ? 3 : 4, Result >);
     }
   }
   if (shape.fits && aligned && !call.load) return;
   const auto columns = unsigned(divide_up(b.columns, 256 * kChunk));
   launch(call, long_parameters<T>, dim3(shape.blocks, columns), 256, 0, b);
-  launch(call, long_rows<T>, dim3(unsigned(b.rows)), 512, 0, b);
+  launch(call, long_rows<T, Result>, dim3(unsigned(b.rows)), 512, 0, b, to);
 }
 
 }  // namespace
@@ -296,7 +300,6 @@ void norm_backward(const Call& call) {
                            rows<const T>(call, 1),
                            rows<const T>(call, 2),
                            rows<const T>(call, 4),
-                           rows<T>(call, 5),
                            data<const float>(call, 3),
                            op.operand[3].pitch,
                            m.rows,
@@ -304,7 +307,7 @@ void norm_backward(const Call& call) {
                            dweight,
                            dbias,
                            op.i[0] == 1};
-    launch_backward(call, b, shape);
+    with_result<T>(call, [&](auto to) { launch_backward(call, b, shape, to); });
   });
   sum_partials(call, dweight, shape.blocks, m.columns, 6, bias ? 2 : 1, accumulate);
 }

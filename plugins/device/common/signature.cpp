@@ -1,6 +1,6 @@
-#include "plugins/device/cpu/signature.h"
+#include "plugins/device/common/signature.h"
 
-namespace octachoron::cpu {
+namespace octachoron::device_common {
 namespace {
 
 constexpr Signature kSignatures[] = {
@@ -51,4 +51,4 @@ const Signature* signature(int op) {
   return nullptr;
 }
 
-}  // namespace octachoron::cpu
+}  // namespace octachoron::device_common

@@ -1,12 +1,12 @@
-#include "plugins/device/cpu/check.h"
+#include "plugins/device/common/check.h"
 
 #include <initializer_list>
 #include <stdexcept>
 
 #include "core/plugin/export.h"
-#include "plugins/device/cpu/checker.h"
+#include "plugins/device/common/checker.h"
 
-namespace octachoron::cpu {
+namespace octachoron::device_common {
 namespace {
 
 using Int = std::int64_t;
@@ -296,7 +296,8 @@ oct_operation checked(const oct_operation& operation) {
     throw plugin::Failure(OCT_UNSUPPORTED,
                           "operation " + std::to_string(operation.op) + " is not one of this device");
   }
-  if (operation.operands < s->required || operation.operands > s->operands) {
+  const bool own = operation.operands >= s->required && operation.operands <= s->operands;
+  if (!own && !fused_cast(operation.op).is_in(operation.operands)) {
     throw std::invalid_argument(std::string(s->name) + ": " + std::to_string(operation.operands) +
                                 " operands, not " + std::to_string(s->operands));
   }
@@ -311,7 +312,9 @@ oct_operation checked(const oct_operation& operation) {
   }
   for (int k = 0; k < 8; ++k) clean.i[k] = operation.i[k];
   for (int k = 0; k < 4; ++k) clean.f[k] = operation.f[k];
-  check(Checker(clean));
+  const Checker checker(clean);
+  check(checker);
+  if (checker.casts()) check_fused_cast(checker);
   return clean;
 }
 
@@ -320,7 +323,8 @@ bool is_empty(const oct_operation& operation, int operand) {
 }
 
 const char* operand_name(const oct_operation& operation, int operand) {
-  return signature(operation.op)->operand[operand];
+  const Signature& s = *signature(operation.op);
+  return operand < s.operands ? s.operand[operand] : kCastOperand[operand - s.operands];
 }
 const char* operation_name(const oct_operation& operation) {
   return signature(operation.op)->name;
@@ -332,4 +336,4 @@ GemmShape gemm_shape(const oct_operation& operation) {
   return {d.rows, d.columns, operation.i[0] == 1 ? a.rows : a.columns};
 }
 
-}  // namespace octachoron::cpu
+}  // namespace octachoron::device_common

@@ -1,9 +1,9 @@
 /// Judgement of the operations that FP8 brings.
 #include "core/plugin/export.h"
-#include "plugins/device/cpu/check.h"
-#include "plugins/device/cpu/checker.h"
+#include "plugins/device/common/check.h"
+#include "plugins/device/common/checker.h"
 
-namespace octachoron::cpu {
+namespace octachoron::device_common {
 namespace {
 
 constexpr std::int64_t kMany = std::int64_t(1) << 62;
@@ -21,6 +21,15 @@ void check_window(const Checker& c) {
   c.range(3, c.op.i[2], kMany);
 }
 
+void check_codes(const Checker& c, int k) {
+  if (c.present(k)) c.types(k, {OCT_E4M3, OCT_E5M2});
+}
+void check_record(const Checker& c, int amax, int counters) {
+  if (c.present(amax)) check_single(c, amax, OCT_U32);
+  c.optional(counters, 1, 3);
+  if (c.present(counters)) c.types(counters, {OCT_U64});
+}
+
 void check_rule(const Checker& c) {
   c.require(c.op.f[0] > 0 && c.op.f[0] <= 3e38, "attribute f0 (format maximum) is not a positive number");
   c.range(0, 0, 100);
@@ -32,6 +41,14 @@ bool is_fp8(int type) {
   return type == OCT_E4M3 || type == OCT_E5M2;
 }
 
+void check_fused_cast(const Checker& c) {
+  const FusedCast& cast = c.cast();
+  check_single(c, cast.scale(), OCT_F32);
+  c.shape(cast.row(), c.rows(0), c.columns(0) / (c.op.op == OCT_SWIGLU ? 2 : 1));
+  check_codes(c, cast.row());
+  check_record(c, cast.amax(), cast.counters());
+}
+
 void check_quantize(const Checker& c) {
   c.flag(0);
   c.storage_type(0);
@@ -39,13 +56,9 @@ void check_quantize(const Checker& c) {
   c.require(c.rows(0) == 0 || c.present(2) || c.present(3), "neither operand 2 (row) nor operand 3 (column)");
   c.optional(2, c.rows(0), c.columns(0));
   c.optional(3, c.columns(0), c.rows(0));
-  for (const int k : {2, 3}) {
-    if (c.present(k)) c.types(k, {OCT_E4M3, OCT_E5M2});
-  }
+  for (const int k : {2, 3}) check_codes(c, k);
   if (c.present(2)) c.same_type({3}, 2);
-  if (c.present(4)) check_single(c, 4, OCT_U32);
-  c.optional(5, 1, 3);
-  if (c.present(5)) c.types(5, {OCT_U64});
+  check_record(c, 4, 5);
   if (c.op.i[0] == 0) return;
   check_window(c);
   c.require(!c.present(3), "a window has no operand 3 (column)");
@@ -106,4 +119,4 @@ void check_gemm_scales(const Checker& c) {
   }
 }
 
-}  // namespace octachoron::cpu
+}  // namespace octachoron::device_common

@@ -1,9 +1,9 @@
-/// Cost and workspace of checked descriptions.
+/// Cost of checked descriptions.
 #include "core/plugin/dtype.h"
-#include "plugins/device/cpu/check.h"
-#include "plugins/device/cpu/kernels/layout.h"
+#include "core/plugin/fused_cast.h"
+#include "plugins/device/common/check.h"
 
-namespace octachoron::cpu {
+namespace octachoron::device_common {
 namespace {
 
 double elements(const oct_matrix& m) {
@@ -21,10 +21,6 @@ double traffic(const oct_operation& op) {
 /// scores.
 double attention_flops(const oct_operation& op, double products) {
   return products * double(op.operand[0].rows) * double(op.i[0] + 1) * double(op.i[1]) * double(op.i[3]);
-}
-
-std::int64_t wide_bytes(const oct_matrix& m) {
-  return m.dtype == OCT_F64 ? 8 : 4;
 }
 
 }  // namespace
@@ -52,8 +48,10 @@ Cost cost(const oct_operation& op) {
       c.flops = 16 * elements(m[1]);
       break;
     case OCT_GELU:
+      c.flops = 20 * elements(m[0]);
+      break;
     case OCT_SWIGLU:
-      c.flops = 20 * elements(m[1]);
+      c.flops = 10 * elements(m[0]);
       break;
     case OCT_GELU_BACKWARD:
     case OCT_SWIGLU_BACKWARD:
@@ -105,31 +103,8 @@ Cost cost(const oct_operation& op) {
     default:
       break;
   }
+  if (const FusedCast cast = fused_cast(op.op); cast.is_in(op.operands)) c.flops += 3 * elements(m[cast.row()]);
   return c;
 }
 
-std::int64_t workspace_bytes(const oct_operation& op, int threads) {
-  const oct_matrix* m = op.operand;
-  switch (op.op) {
-    case OCT_GEMM: {
-      const GemmShape s = gemm_shape(op);
-      const bool convert = m[5].dtype != (m[0].dtype == OCT_F64 ? OCT_F64 : OCT_F32);
-      return gemm_workspace(s.m, s.n, s.k, convert) * wide_bytes(m[0]);
-    }
-    case OCT_ATTENTION:
-      return threads * attention_scratch(op.i[3]) * wide_bytes(m[0]);
-    case OCT_ATTENTION_BACKWARD:
-      return (m[0].rows * op.i[1] * (1 + op.i[3]) + threads * attention_backward_scratch(op.i[3])) *
-             wide_bytes(m[0]);
-    case OCT_EMBEDDING_BACKWARD:
-      return 16 * m[1].rows;
-    case OCT_LOSS:
-      return 8 * m[0].rows;
-    case OCT_SUM_OF_SQUARES:
-      return 8 * m[0].rows * ((m[0].columns + kSumChunk - 1) / kSumChunk);
-    default:
-      return 0;
-  }
-}
-
-}  // namespace octachoron::cpu
+}  // namespace octachoron::device_common

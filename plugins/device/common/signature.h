@@ -2,7 +2,7 @@
 /// Names of the operations and their operands, in the order of operations.h.
 #include "core/plugin/operations.h"
 
-namespace octachoron::cpu {
+namespace octachoron::device_common {
 
 struct Signature {
   int op;
@@ -12,7 +12,10 @@ struct Signature {
   const char* operand[9];
 };
 
+/// Of a cast behind the operands of an operation (core/plugin/fused_cast.h).
+inline constexpr const char* kCastOperand[OCT_CAST_OPERANDS] = {"scale", "row", "amax", "counters"};
+
 /// \returns null for an operation that is not one of a device
 const Signature* signature(int op);
 
-}  // namespace octachoron::cpu
+}  // namespace octachoron::device_common

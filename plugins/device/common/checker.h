@@ -6,16 +6,18 @@
 #include <string>
 
 #include "core/plugin/dtype.h"
+#include "core/plugin/fused_cast.h"
 #include "core/plugin/operations.h"
-#include "plugins/device/cpu/signature.h"
+#include "plugins/device/common/signature.h"
 
-namespace octachoron::cpu {
+namespace octachoron::device_common {
 
 /// Reads a description and refuses what does not fit, naming it.
 class Checker {
  public:
-  explicit Checker(const oct_operation& operation) : op(operation), signature_(*signature(operation.op)) {
-    for (int k = 0; k < signature_.operands; ++k) layout(k);
+  explicit Checker(const oct_operation& operation)
+      : op(operation), signature_(*signature(operation.op)), cast_(fused_cast(operation.op)) {
+    for (int k = 0; k < op.operands; ++k) layout(k);
   }
 
   const oct_operation& op;
@@ -24,6 +26,9 @@ class Checker {
   std::int64_t columns(int k) const { return op.operand[k].columns; }
   int type(int k) const { return op.operand[k].dtype; }
   bool present(int k) const { return op.operand[k].rows > 0; }
+  /// The operation carries a cast of its result.
+  bool casts() const { return cast_.is_in(op.operands); }
+  const FusedCast& cast() const { return cast_; }
   /// The type that elements of operand k are computed in.
   int wide(int k) const { return type(k) == OCT_F64 ? OCT_F64 : OCT_F32; }
 
@@ -34,12 +39,15 @@ class Checker {
     if (!condition) refuse(what);
   }
   std::string operand(int k) const {
-    return std::string("operand ") + std::to_string(k) + " (" + signature_.operand[k] + ")";
+    const bool own = k < signature_.operands;
+    return std::string("operand ") + std::to_string(k) + " (" +
+           (own ? signature_.operand[k] : kCastOperand[k - signature_.operands]) + ")";
   }
 
   void shape(int k, std::int64_t rows, std::int64_t columns) const {
     const oct_matrix& m = op.operand[k];
     if (m.rows == rows && m.columns == columns) return;
+    if (casts() && k == cast_.wide && !present(k)) return;  // cast and not kept
     refuse(operand(k) + " is " + dims(m.rows, m.columns) + ", not " + dims(rows, columns));
   }
   void optional(int k, std::int64_t rows, std::int64_t columns) const {
@@ -83,10 +91,13 @@ class Checker {
   }
 
   const Signature& signature_;
+  FusedCast cast_;
 };
 
 /// Casts to FP8, maxima, scales and transpositions: check_scaling.cpp. The same errors as checked().
 void check_quantize(const Checker& checker);
+/// The cast that an operation carries.
+void check_fused_cast(const Checker& checker);
 void check_amax(const Checker& checker);
 void check_update_scale(const Checker& checker);
 void check_current_scale(const Checker& checker);
@@ -94,4 +105,4 @@ void check_transpose(const Checker& checker);
 /// The scales of a product: with FP8 operands both, without none.
 void check_gemm_scales(const Checker& checker);
 
-}  // namespace octachoron::cpu
+}  // namespace octachoron::device_common

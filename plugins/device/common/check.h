@@ -5,7 +5,7 @@
 
 #include "core/plugin/operations.h"
 
-namespace octachoron::cpu {
+namespace octachoron::device_common {
 
 /// The description with absent trailing operands filled in and unused places cleared, so that equal
 /// descriptions have equal bytes. \throws std::invalid_argument naming the operation and the operand,
@@ -18,7 +18,6 @@ bool is_empty(const oct_operation& operation, int operand);
 /// "dweight", for messages.
 const char* operand_name(const oct_operation& operation, int operand);
 const char* operation_name(const oct_operation& operation);
-int operand_count(const oct_operation& operation);
 
 bool is_fp8(int type);
 
@@ -28,13 +27,10 @@ struct Cost {
 };
 Cost cost(const oct_operation& operation);
 
-/// Workspace of the own kernels, in bytes.
-std::int64_t workspace_bytes(const oct_operation& operation, int threads);
-
 /// Shape of a checked GEMM.
 struct GemmShape {
   std::int64_t m, n, k;
 };
 GemmShape gemm_shape(const oct_operation& operation);
 
-}  // namespace octachoron::cpu
+}  // namespace octachoron::device_common
