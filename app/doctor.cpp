@@ -34,6 +34,12 @@ std::string comm_text(const PluginLibrary& library, const std::set<std::string>&
   return "    with device " + device + "\n";
 }
 
+/// Who asked doctor needs no advice to do so.
+std::string without_advice(std::string reason) {
+  const std::size_t at = reason.find("; run 'octachoron doctor'");
+  return at == std::string::npos ? reason : reason.substr(0, at);
+}
+
 /// Devices come before what needs them. \param devices gets the name of a usable one
 void print_plugin(const FoundPlugin& found, std::set<std::string>& devices) {
   std::printf("  %-9s %-12s ", name(found.family), found.name.c_str());
@@ -45,7 +51,7 @@ void print_plugin(const FoundPlugin& found, std::set<std::string>& devices) {
     if (found.family == OCT_COMM) more = comm_text(library, devices);
     std::printf("usable, version %s, built with %s\n%s", library.info().version, library.info().build, more.c_str());
   } catch (const Error& error) {
-    std::printf("not usable: %s\n", error.what());
+    std::printf("not usable: %s\n", without_advice(error.what()).c_str());
   }
 }
 

@@ -83,23 +83,27 @@ part() {
 }
 on_ranks() { jobscripts/local-mpirun.sh "$@"; }
 
-backend=(--set "backend.device=$device" --set "backend.comm=$comm") size=() matrices=()
+backend=(--set "backend.device=$device" --set "backend.comm=$comm") size=() compared=() matrices=()
 if [ "$device" != cpu ]; then
   size=(--set model.layers=4 --set model.hidden=1024 --set model.heads=16 --set model.sequence=1024 --set batch.global=8
     --set batch.micro=4 --set engine.threads=auto)
+  # All that is cast is looked at by the host, number by number.
+  compared=("${size[@]}" --set model.hidden=512 --set model.heads=8 --set model.sequence=256)
   matrices=(--set model.hidden=8192 --set model.heads=64 --set model.sequence=4096)
 fi
-model=(inputs/lab.ini --set "data.train=$output/text.txt" "${backend[@]}" "${size[@]}")
+text=(--set "data.train=$output/text.txt")
+model=(inputs/lab.ini "${text[@]}" "${backend[@]}" "${size[@]}")
+looked_at=(inputs/lab.ini "${text[@]}" "${backend[@]}" "${compared[@]}")
 
 part doctor.txt "what this machine can do" "$OCTACHORON" doctor
 
-part compare-precision.txt "BF16 against FP8, on one rank" on_ranks 1 "$OCTACHORON" compare "${model[@]}" --steps 5 \
+part compare-precision.txt "BF16 against FP8, on one rank" on_ranks 1 "$OCTACHORON" compare "${looked_at[@]}" --steps 5 \
   --variant "bf16;backend.precision=bf16" --variant "delayed;backend.precision=fp8-delayed" \
   --variant "current;backend.precision=fp8-current" --json "$output/compare-precision.json"
 for precision in bf16 fp8-delayed fp8-current; do
   variants=()
   for tp in "${degrees[@]}"; do variants+=(--variant "tp$tp;grid.tp=$tp"); done
-  part compare-tp-$precision.txt "tp 1 against more, in $precision" on_ranks "$ranks" "$OCTACHORON" compare "${model[@]}" \
+  part compare-tp-$precision.txt "tp 1 against more, in $precision" on_ranks "$ranks" "$OCTACHORON" compare "${looked_at[@]}" \
     --set backend.precision=$precision --steps 5 "${variants[@]}" --json "$output/compare-tp-$precision.json"
 done
 

@@ -97,6 +97,18 @@ std::string format_seen(const std::string& path, int descriptor) {
   return "text";
 }
 
+// Ids in binary and other files are no text, though every byte is an id.
+void refuse_no_text(const std::string& path, int descriptor) {
+  std::vector<char> head(std::size_t(64) << 10);
+  const ssize_t bytes = ::pread(descriptor, head.data(), head.size(), 0);
+  if (bytes <= 0) return;  // reading it will say why
+  const auto* zero = static_cast<const char*>(std::memchr(head.data(), 0, std::size_t(bytes)));
+  if (zero != nullptr)
+    refuse_data_file(path, text("it is no text: byte ", zero - head.data(), " is 0"),
+                     "make a token file of ids by 'octachoron data import --from u16|u32 --vocab N', or write "
+                     "data.format = text to train on its bytes as they are");
+}
+
 }  // namespace
 
 void refuse_data_file(const std::string& path, const std::string& why, const std::string& advice) {
@@ -113,6 +125,10 @@ std::unique_ptr<TokenFile> open_token_file(const std::string& path, const std::s
   Descriptor look(descriptor);
   const std::int64_t bytes = require_file(path, look);
   const std::string seen = format == "auto" ? format_seen(path, look) : format;
+  if (format == "text" && format_seen(path, look) == "hdf5")
+    refuse_data_file(path, "it is an HDF5 file, and data.format = text would train on its raw bytes",
+                     "write data.format = auto");
+  if (format == "auto" && seen == "text") refuse_no_text(path, look);
   if (seen == "hdf5") return std::make_unique<Hdf5TokenFile>(path);
   const int id_bytes = seen == "text" ? 1 : seen == "u16" ? 2 : seen == "u32" ? 4 : 0;
   if (id_bytes > 0) {

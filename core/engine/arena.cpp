@@ -28,6 +28,11 @@ Arena::Arena(Device& device, std::int64_t bytes, std::int64_t host_bytes)
   if (is_host_) std::memset(device_at(bytes), kGuard, kGuardBytes);
 }
 
+std::byte* Arena::staging() {
+  if (!staging_) staging_.emplace(device_of_, OCT_MEMORY_PINNED, std::size_t(kStagingBytes));
+  return staging_->data();
+}
+
 void Arena::transfer(void* to, const void* from, std::size_t bytes) {
   if (!lane_) lane_.emplace(device_of_, "host", 0);
   device_of_.copy(to, from, bytes, lane_->handle());
@@ -39,11 +44,10 @@ void Arena::read(const std::byte* from, std::int64_t bytes, void* to) {
     std::memcpy(to, from, std::size_t(bytes));
     return;
   }
-  if (!staging_) staging_.emplace(device_of_, OCT_MEMORY_PINNED, std::size_t(kStagingBytes));
   for (std::int64_t done = 0; done < bytes; done += kStagingBytes) {
     const auto part = std::size_t(std::min(bytes - done, kStagingBytes));
-    transfer(staging_->data(), from + done, part);
-    std::memcpy(static_cast<std::byte*>(to) + done, staging_->data(), part);
+    transfer(staging(), from + done, part);
+    std::memcpy(static_cast<std::byte*>(to) + done, staging(), part);
   }
 }
 
@@ -52,12 +56,21 @@ void Arena::write(const void* from, std::int64_t bytes, std::byte* to) {
     std::memcpy(to, from, std::size_t(bytes));
     return;
   }
-  if (!staging_) staging_.emplace(device_of_, OCT_MEMORY_PINNED, std::size_t(kStagingBytes));
   for (std::int64_t done = 0; done < bytes; done += kStagingBytes) {
     const auto part = std::size_t(std::min(bytes - done, kStagingBytes));
-    std::memcpy(staging_->data(), static_cast<const std::byte*>(from) + done, part);
-    transfer(to + done, staging_->data(), part);
+    std::memcpy(staging(), static_cast<const std::byte*>(from) + done, part);
+    transfer(to + done, staging(), part);
   }
+}
+
+void Arena::clear(std::byte* at, std::int64_t bytes) {
+  if (is_host_) {
+    std::memset(at, 0, std::size_t(bytes));
+    return;
+  }
+  std::memset(staging(), 0, std::size_t(std::min(bytes, kStagingBytes)));
+  for (std::int64_t done = 0; done < bytes; done += kStagingBytes)
+    transfer(at + done, staging(), std::size_t(std::min(bytes - done, kStagingBytes)));
 }
 
 void Arena::poison(std::int64_t begin) {

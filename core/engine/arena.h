@@ -22,6 +22,7 @@ class Arena {
   /// Copies `bytes` at an address of the device, of this arena, to or from memory of the host. While no lane runs.
   void read(const std::byte* from, std::int64_t bytes, void* to);
   void write(const void* from, std::int64_t bytes, std::byte* to);
+  void clear(std::byte* at, std::int64_t bytes);  ///< to zero
 
   /// Sets [begin, bytes) of the arena to a signalling pattern (NaN in every float type). For tests. Host
   /// devices only.
@@ -30,6 +31,7 @@ class Arena {
   bool guard_intact() const;
 
  private:
+  std::byte* staging();
   void transfer(void* to, const void* from, std::size_t bytes);
 
   Device& device_of_;

@@ -101,7 +101,7 @@ Backend::~Backend() {
 }
 
 std::string Backend::describe() const {
-  return identity(device_->library().info()) + "\n" + identity(recipe_->library().info()) + "\n" +
+  return identity(device_->library().info()) + ": " + device_->properties().description + "\n" + identity(recipe_->library().info()) + "\n" +
          identity(communicator_->library().info()) + "\n";
 }
 

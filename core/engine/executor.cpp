@@ -17,6 +17,7 @@ namespace octachoron {
 namespace {
 
 constexpr const char* kStepName = "step";
+constexpr std::size_t kMostOfAGraph = 1 << 16;  // operations: a node takes memory of host and device
 
 using HostClock = std::chrono::steady_clock;
 
@@ -106,11 +107,14 @@ Executor::Executor(const StepProgram& program, const MemoryPlan& plan, const Exe
       completion_(std::make_unique<Completion>()) {
   context_.groups.add(program);
   for (const Lane& lane : program.lanes) lanes_.push_back(context.lanes.get(lane));
+  abort_hook_ = context_.communicator.before_abort([this] { graph_.reset(); });
   for (std::size_t i = 0; i < bound_.size(); ++i) bind(i);
   bind_waits();
 }
 
-Executor::~Executor() = default;
+Executor::~Executor() {
+  context_.communicator.forget(abort_hook_);
+}
 
 void Executor::bind(std::size_t i) {
   const Issue& issue = expansion_.issues[i];
@@ -163,58 +167,6 @@ void Executor::chain_communication() {
     if (last >= 0 && expansion_.issues[last].lane() != issue.lane()) bound_[i].waits.push_back(event_of(last));
     last = i;
   }
-}
-
-int Executor::instance_of(const View& view, const Call& call) const {
-  return program_.instance(view.buffer, call) - view.buffer * program_.instances_per_buffer();
-}
-
-std::byte* Executor::place(const View& view, int instance) const {
-  const std::int64_t begin = plan_.placement[view.buffer * program_.instances_per_buffer() + instance];
-  ensure(begin >= 0, "buffer '", program_.buffers[view.buffer].name, "' has no place");
-  const bool host = program_.buffers[view.buffer].memory == MemoryClass::host;
-  return (host ? context_.arena.host_at(begin) : context_.arena.device_at(begin)) + view.offset;
-}
-
-bool Executor::is_host_readable(const View& view) const {
-  return context_.arena.is_host() || program_.buffers[view.buffer].memory == MemoryClass::host;
-}
-
-std::byte* Executor::address(const View& view, const Call& call) const {
-  return address(view, instance_of(view, call));
-}
-
-std::byte* Executor::address(const View& view, int instance) const {
-  ensure(is_host_readable(view), "the host cannot read buffer '", program_.buffers[view.buffer].name, "' in place");
-  return place(view, instance);
-}
-
-void Executor::read(const View& view, int instance, void* to) const {
-  if (view.elements() == 0) return;
-  const std::byte* from = place(view, instance);
-  const auto bytes = view.box().end() - view.offset;
-  if (is_host_readable(view))
-    std::memcpy(to, from, std::size_t(bytes));
-  else
-    context_.arena.read(from, bytes, to);
-}
-
-void Executor::write(const View& view, int instance, const void* from) const {
-  if (view.elements() == 0) return;
-  std::byte* to = place(view, instance);
-  const auto bytes = view.box().end() - view.offset;
-  if (is_host_readable(view))
-    std::memcpy(to, from, std::size_t(bytes));
-  else
-    context_.arena.write(from, bytes, to);
-}
-
-const std::byte* Executor::look(const View& view, const Call& call, std::vector<std::byte>& storage) const {
-  const int instance = instance_of(view, call);
-  if (is_host_readable(view)) return place(view, instance);
-  storage.resize(std::size_t(view.box().end() - view.offset));
-  read(view, instance, storage.data());
-  return storage.data();
 }
 
 std::optional<View> Executor::find(const std::string& buffer) const {
@@ -284,7 +236,7 @@ void Executor::enqueue_all(bool timed) {
 }
 
 bool Executor::may_capture() const {
-  if (!context_.graphs || delay_us_ > 0) return false;
+  if (!context_.graphs || delay_us_ > 0 || bound_.size() > kMostOfAGraph) return false;
   const auto communicates = [](const Issue& issue) { return is_communication(issue.operation->op); };
   return context_.communicator.is_capturable() ||
          std::none_of(expansion_.issues.begin(), expansion_.issues.end(), communicates);
@@ -374,21 +326,28 @@ void Executor::wait_for(std::span<oct_lane* const> lanes) {
   const HostClock::time_point begin = HostClock::now();
   double next_bark_s = watchdog_after_s_;
   while (!completion_->wait_for(std::chrono::milliseconds(200))) {
-    if (const std::string problem = context_.communicator.poll_error(); !problem.empty())
-      fail(ExitStatus::peer_failed, "communication failed (", problem, "); resubmit the job");
+    check_errors();  // a device that failed never calls back
     const double seconds = since(begin);
     if (!watchdog_ || seconds < next_bark_s) continue;
     next_bark_s *= 2;
-    watchdog_(context_.communicator.pending(), seconds);
+    std::string waits = context_.communicator.pending();
+    if (waits.empty() && lanes.size() < lanes_.size())
+      waits = "it runs as one graph, whose messages are not told apart: engine.graphs = off would name the peers";
+    watchdog_(waits, seconds);
   }
 }
 
 void Executor::check_errors() {
   if (const std::string problem = context_.communicator.poll_error(); !problem.empty())
     fail(ExitStatus::peer_failed, "communication failed (", problem, "); resubmit the job");
-  if (const std::string problem = context_.device.poll_error(); !problem.empty())
-    fail(ExitStatus::internal, "device '", context_.device.name(), "' failed (", problem,
-         "); report this with the parameter file");
+  oct_status status = OCT_OK;
+  const std::string problem = context_.device.poll_error(&status);
+  if (problem.empty()) return;
+  if (status == OCT_DEVICE_ERROR && !context_.arena.is_host())
+    fail(ExitStatus::peer_failed, "device '", context_.device.name(), "' of rank ", context_.rank, " failed (", problem,
+         "); resubmit the job, on another node if it comes again");
+  fail(ExitStatus::internal, "device '", context_.device.name(), "' failed (", problem,
+       "); report this with the parameter file");
 }
 
 }  // namespace octachoron

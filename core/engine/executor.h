@@ -83,6 +83,7 @@ class Executor {
   /// lane runs.
   void read(const View& view, int instance, void* to) const;
   void write(const View& view, int instance, const void* from) const;
+  void clear(const View& view) const;  ///< the first instance, to zero. \pre contiguous
   /// The same bytes as the host may read them: in place, or copied to `storage`.
   const std::byte* look(const View& view, const Call& call, std::vector<std::byte>& storage) const;
   /// The whole buffer of that name; nothing if the program has none.
@@ -138,6 +139,7 @@ class Executor {
   std::unique_ptr<Completion> completion_;
   std::vector<oct_lane*> lanes_;
   std::unique_ptr<DeviceGraph> graph_;
+  int abort_hook_ = -1;
   std::vector<double> graph_times_;  // begin and end of each issue
   bool has_run_ = false;
   int delay_us_ = 0;

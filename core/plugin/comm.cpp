@@ -75,7 +75,14 @@ std::string Communicator::pending() {
   return text;
 }
 
+int Communicator::before_abort(std::function<void()> hook) {
+  const int id = hooks_.empty() ? 0 : hooks_.rbegin()->first + 1;
+  hooks_.emplace(id, std::move(hook));
+  return id;
+}
+
 void Communicator::abort() noexcept {
+  for (const auto& [id, hook] : hooks_) hook();
   if (handle_ != nullptr) table().abort(handle_);
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 /// C++ face of a comm plugin. All calls throw Error where the plugin reports one.
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <span>
 #include <string>
 
@@ -36,7 +38,11 @@ class Communicator {
   bool is_capturable() const;  ///< messages may stand in a graph
   std::string poll_error();
   std::string pending();  ///< what the lanes wait for; empty if nothing or unknown
+  /// Ends what is in flight. Hooks are called first.
   void abort() noexcept;
+  /// For what must be gone before: messages of graphs that still exist keep a network from ending. \return for forget()
+  int before_abort(std::function<void()> hook);
+  void forget(int hook) { hooks_.erase(hook); }
   void check(oct_status status, const char* what) const {
     if (status != OCT_OK) library_.check(status, what);
   }
@@ -45,6 +51,7 @@ class Communicator {
   const oct_comm_table& table() const { return library_.table<oct_comm_table>(); }
   PluginLibrary library_;
   oct_comm* handle_ = nullptr;
+  std::map<int, std::function<void()>> hooks_;
 };
 
 }  // namespace octachoron

@@ -37,10 +37,11 @@ int Device::prepare(const oct_operation& operation) {
   return id;
 }
 
-std::string Device::poll_error() {
+std::string Device::poll_error(oct_status* status) {
   char text[512] = "";
-  const oct_status status = table().poll_error(handle_, text, sizeof text);
-  if (status == OCT_OK) return "";
+  const oct_status found = table().poll_error(handle_, text, sizeof text);
+  if (status != nullptr) *status = found;
+  if (found == OCT_OK) return "";
   return *text != 0 ? text : "device error without a text";
 }
 

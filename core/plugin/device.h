@@ -56,7 +56,8 @@ class Device {
   bool times_graphs() const { return has_spans_ && library_.has(&oct_device_table::graph_launch_timed); }
   void synchronize() { check(table().synchronize(handle_), "synchronize"); }
   /// Empty if nothing went wrong since the last call.
-  std::string poll_error();
+  /// \param status if given: its kind; OCT_DEVICE_ERROR is a fault of the hardware or its driver
+  std::string poll_error(oct_status* status = nullptr);
   void check(oct_status status, const char* what) const {
     if (status != OCT_OK) library_.check(status, what);
   }

@@ -112,7 +112,7 @@ class Meter {
                        })),
         backend_(parameters, world),
         session_(parameters, world, backend_),
-        tracer_(world, session_.grid(), {backend_.communicator().is_concurrent(), is_host()},
+        tracer_(world, session_.grid(), network_facts(backend_),
                 [this] { return session_.device_clock(); }),
         order_(data_->samples(), parameters.run.seed),
         shape_{parameters.batch.global, parameters.batch.micro, parameters.grid.dp,

@@ -22,8 +22,9 @@ ClockOffset offset_between(const std::vector<double>& mine_before, const std::ve
 }
 
 ClockOffset clock_offset(const World& world, const std::vector<std::string>& hosts,
-                         const std::function<double()>& read) {
-  if (std::count(hosts.begin(), hosts.end(), hosts.front()) == std::ptrdiff_t(hosts.size())) return {};
+                         bool is_host_clock, const std::function<double()>& read) {
+  if (world.size() == 1) return {};
+  if (is_host_clock && std::count(hosts.begin(), hosts.end(), hosts.front()) == std::ptrdiff_t(hosts.size())) return {};
   std::vector<double> mine;  // before and after, round by round
   for (int round = 0; round < kRounds; ++round) {
     mine.push_back(read());
@@ -38,9 +39,10 @@ ClockOffset clock_offset(const World& world, const std::vector<std::string>& hos
       result.push_back(all[rank * mine.size() + std::size_t(2 * round + which)]);
     return result;
   };
-  // One rank speaks for its node, so that the clock they share stays one.
-  const auto first =
-      std::size_t(std::find(hosts.begin(), hosts.end(), hosts[std::size_t(world.rank())]) - hosts.begin());
+  // One rank speaks for its node, so that the clock they share stays one; of a device it speaks for itself.
+  const auto mine_or_nodes = is_host_clock ? std::find(hosts.begin(), hosts.end(), hosts[std::size_t(world.rank())])
+                                           : hosts.begin() + world.rank();
+  const auto first = std::size_t(mine_or_nodes - hosts.begin());
   if (first == 0) return {};
   return offset_between(readings(first, 0), readings(first, 1), readings(0, 0), readings(0, 1));
 }

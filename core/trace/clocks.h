@@ -18,10 +18,10 @@ struct ClockOffset {
 ClockOffset offset_between(const std::vector<double>& mine_before, const std::vector<double>& mine_after,
                            const std::vector<double>& other_before, const std::vector<double>& other_after);
 
-/// Of this rank's clock against rank 0's. Ranks of a node share a clock and an offset; those of rank 0's node
-/// have none, and nothing is measured where there is one node. Collective. \param hosts one name a rank
-/// \param read the clock
-ClockOffset clock_offset(const World& world, const std::vector<std::string>& hosts,
+/// Of this rank's clock against rank 0's. Collective. \param hosts one name a rank \param read the clock
+/// \param is_host_clock it is that of the node: its ranks share it and an offset, those of rank 0's node have none, and
+/// nothing is measured where there is one node. Else each rank has one of its own
+ClockOffset clock_offset(const World& world, const std::vector<std::string>& hosts, bool is_host_clock,
                          const std::function<double()>& read);
 
 }  // namespace octachoron

@@ -23,13 +23,18 @@ std::string summary_json(const Timeline& timeline, const Accounting& mean,
 
 }  // namespace
 
+NetworkFacts network_facts(Backend& backend) {
+  const bool is_host = backend.device().properties().is_host != 0;
+  return {.concurrent = backend.communicator().is_concurrent(), .shares_cores = is_host, .own_clocks = !is_host};
+}
+
 StepTracer::StepTracer(const World& world, const ProcessGrid& grid, NetworkFacts network,
                        std::function<double()> clock)
     : world_(world), grid_(grid), network_(network), hosts_(world.hosts()), clock_(std::move(clock)) {}
 
 Timeline StepTracer::timeline(const Executor& executor, std::span<const OperationRecord> records,
                               double step_s) const {
-  const ClockOffset offset = clock_offset(world_, hosts_, clock_);
+  const ClockOffset offset = clock_offset(world_, hosts_, !network_.own_clocks, clock_);
   Timeline timeline{.program = &executor.program(),
                     .expansion = &executor.expansion(),
                     .grid = grid_,

@@ -4,9 +4,13 @@
 #include <functional>
 
 #include "core/parallel/world.h"
+#include "core/engine/backend.h"
 #include "core/trace/timeline.h"
 
 namespace octachoron {
+
+/// What of a run's plugins matters to a timeline.
+NetworkFacts network_facts(Backend& backend);
 
 class StepTracer {
  public:

@@ -33,6 +33,7 @@ AllBegins gather_begins(const World& world, const std::vector<CommunicationBegin
 struct NetworkFacts {
   bool concurrent = true;     ///< messages of different groups may travel at once
   bool shares_cores = false;  ///< transfers are driven by the cores that compute
+  bool own_clocks = false;    ///< each rank's device has a clock of its own
 };
 
 struct Timeline {

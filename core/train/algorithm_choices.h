@@ -10,10 +10,11 @@ namespace octachoron {
 
 /// Contents of `<output>/tuning.json`, which the device writes; empty if there is none.
 std::string read_choices(const std::string& output);
-/// Makes the file from what a checkpoint keeps, where there is none. \throws Error(data) if it cannot be written
-void restore_choices(const std::string& output, const std::string& kept);
+/// Rank 0 takes what a checkpoint keeps into the file, before what stands there. Collective. \throws Error(data) if it cannot be
+/// written
+void restore_choices(const std::string& output, const std::string& kept, const World& world);
 
-/// Rank 0 prepares the operations of its programs first, so that other ranks find its choices. Collective.
-void prepare_on_rank_0_first(const RankPrograms& programs, Device& device, const ProcessGrid& grid, const World& world);
+/// Prepares all operations of a rank's programs, rank 0 first, so that other ranks find its choices. Collective.
+void prepare_operations(const RankPrograms& programs, Device& device, const ProcessGrid& grid, const World& world);
 
 }  // namespace octachoron

@@ -34,7 +34,7 @@ class ExampleRun {
         executor_(report_.planned.program, report_.planned.plan,
                   {backend_.device(), backend_.communicator(), groups_, lanes_, arena_, grid_, world.rank()}),
         tracer_(world, grid_,
-                {backend_.communicator().is_concurrent(), backend_.device().properties().is_host != 0},
+                network_facts(backend_),
                 [this] { return backend_.device().clock(lanes_.get(executor_.program().lanes.front())); }) {}
 
   void run() {

@@ -87,15 +87,19 @@ void PrecisionState::make_scale(int row) {
   if (positive(amax)) *scale_at(row) = scale_of(amax, format_maximum(DType(spec.format)), spec.margin);
 }
 
-void PrecisionState::note_weights(const World& world, const ProcessGrid& grid, HostCopies& masters) {
+void PrecisionState::note_weights(const World& world, const ProcessGrid& grid,
+                                  const std::function<const std::byte*(const View&)>& masters) {
   if (empty()) return;
   const ParameterSet& set = programs_.set;
   std::vector<std::uint32_t> mine(plan().tensors.size(), 0), all(mine.size() * std::size_t(world.size()));
+  const std::byte* begin = nullptr;
+  int bucket = -1;  // whose masters those are
   for (const ShardRange& range : shard_ranges(set, grid.place_in_group(world.rank(), Axis::dp | Axis::cp))) {
     const int row = set.tensors[range.tensor].row;
     if (row < 0) continue;
     const View view = training_.find(ParameterBuffers::master_name(range.bucket)).value();
-    const std::byte* data = masters.at(view) + range.shard_offset * size_of(view.dtype);
+    if (view.buffer != bucket) begin = masters(view), bucket = view.buffer;
+    const std::byte* data = begin + range.shard_offset * size_of(view.dtype);
     const std::int64_t count = range.flat_end - range.flat_begin;
     mine[row] = std::max(mine[row], view.dtype == OCT_F64
                                         ? largest_bits(reinterpret_cast<const double*>(data), count)

@@ -1,5 +1,6 @@
 #pragma once
 /// Scales and amax histories of a run: what quantisation keeps between steps, on the device, in checkpoints and in the log.
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,8 +33,9 @@ class PrecisionState {
   /// Histories know nothing, scales are 1.
   void reset();
   /// Histories of weights that know nothing begin with the amax of the masters. Collective.
-  /// \param masters the masters as the host sees them
-  void note_weights(const World& world, const ProcessGrid& grid, HostCopies& masters);
+  /// \param masters gives a bucket's masters as the host sees them, until the next call
+  void note_weights(const World& world, const ProcessGrid& grid,
+                    const std::function<const std::byte*(const View&)>& masters);
 
   /// Tensors other than weights whose history has no positive entry yet: their next step needs a calibration.
   std::vector<std::string> unknown() const;

@@ -42,7 +42,11 @@ void refuse_other_model(const std::string& path, const CheckpointHeader& header,
          ", or use another run.name and run.output");
 }
 
-CheckpointHeader header_of(const RunState& state, const Parameters& parameters) {
+std::string versions_of(const Device& device) {
+  return text("octachoron ", version(), ", ", compiler(), ", ", device.properties().description);
+}
+
+CheckpointHeader header_of(const RunState& state, const Parameters& parameters, const Device& device) {
   CheckpointHeader header;
   header.step = state.step;
   header.samples = state.samples;
@@ -51,7 +55,7 @@ CheckpointHeader header_of(const RunState& state, const Parameters& parameters) 
   header.seed = parameters.run.seed;
   header.run_id = parameters.run.name;
   header.parameters = format_parameters(parameters);
-  header.versions = text("octachoron ", version(), ", ", compiler());
+  header.versions = versions_of(device);
   header.tuning = read_choices(parameters.run.output);
   return header;
 }
@@ -98,6 +102,7 @@ StartingPoint find_starting_point(const Parameters& parameters, const World& wor
     refuse_other_model(start.path, found, parameters);
     return found;
   });
+  start.versions = header.versions;
   start.tuning = header.tuning;
   start.state = {header.step, header.samples, header.skipped};
   start.lines.push_back(text("resumes '", start.path, "' after step ", header.step));

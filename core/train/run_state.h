@@ -17,7 +17,9 @@ struct RunState {
   std::int64_t next_update() const { return step - skipped + 1; }
 };
 
-CheckpointHeader header_of(const RunState& state, const Parameters& parameters);
+/// Program, compiler and device, as a checkpoint keeps them: with others, bits may differ.
+std::string versions_of(const Device& device);
+CheckpointHeader header_of(const RunState& state, const Parameters& parameters, const Device& device);
 
 /// What the run will start from, decided before anything is allocated.
 struct StartingPoint {
@@ -25,6 +27,7 @@ struct StartingPoint {
   RunState state;
   std::vector<std::string> notes;  ///< for the user: files passed over
   std::vector<std::string> lines;  ///< for the user: the file, changed parameters
+  std::string versions;  ///< that it was made with; empty: there is none
   std::string tuning;  ///< algorithms that the run which made the file had chosen
   int damaged = 0;  ///< files with bad values that were passed over: they must not count among those a save keeps
   bool same_recipe = true;         ///< as the checkpoint was made with

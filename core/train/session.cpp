@@ -10,6 +10,7 @@
 #include "core/checkpoint/load.h"
 #include "core/model/parameter_buffers.h"
 #include "core/numerics/random.h"
+#include "core/parallel/together.h"
 #include "core/report/process_memory.h"
 #include "core/report/tables.h"
 #include "core/train/agreed_programs.h"
@@ -21,20 +22,21 @@ namespace {
 
 constexpr int kMostCalibrations = 3;  // in a row (contract 1.5)
 constexpr std::int64_t kElementsWorthAThread = 1 << 18;
+constexpr std::int64_t kPiece = 1 << 24;  // elements of a tensor that are made at once
 
-// Each element has its own random numbers, so any cut over threads gives the same bits.
+// Elements [begin, begin + count) of a tensor. Each has its own random numbers, so any cut over threads gives the same bits.
 template <class T>
-void initialise_range(const ParameterTensor& tensor, std::uint64_t seed, const ShardRange& range, int threads, T* data) {
-  const std::int64_t count = range.flat_end - range.flat_begin;
+void fill_initial(const ParameterTensor& tensor, std::uint64_t seed, std::int64_t begin, std::int64_t count, int threads,
+                  T* data) {
   if (tensor.initial != Initial::normal) {
     std::fill_n(data, count, tensor.initial == Initial::one ? T(1) : T(0));
     return;
   }
   const std::int64_t parts = std::clamp<std::int64_t>(count / kElementsWorthAThread, 1, threads);
   const auto fill = [&](std::int64_t part) {
-    const std::int64_t begin = count * part / parts, end = count * (part + 1) / parts;
-    fill_normal(seed, hash64(tensor.logical.name), tensor.deviation, tensor.logical.layout, range.flat_begin + begin,
-                range.flat_begin + end, data + begin);
+    const std::int64_t first = count * part / parts, last = count * (part + 1) / parts;
+    fill_normal(seed, hash64(tensor.logical.name), tensor.deviation, tensor.logical.layout, begin + first, begin + last,
+                data + first);
   };
   std::vector<std::jthread> others;
   for (std::int64_t part = 1; part < parts; ++part) others.emplace_back(fill, part);
@@ -103,11 +105,15 @@ TrainingSession::TrainingSession(const Parameters& parameters, const World& worl
       programs_(std::move(programs)),
       groups_(backend.communicator(), grid_, world.rank()),
       lanes_(backend.device()),
-      libraries_bytes_(resident_bytes()),
-      arena_(backend.device(), bytes_that_fit(backend.device(), programs_), programs_.host_bytes()) {
-  prepare_on_rank_0_first(programs_, device_, grid_, world);
+      libraries_bytes_(resident_bytes()) {
+  // Before the arena: what is tried out needs room, and groups have buffers that are not planned.
+  prepare_operations(programs_, device_, grid_, world);
+  programs_.for_each([&](const char*, const PlannedProgram& planned) { groups_.add(planned.program); });
+  arena_ = together(world, [&] {
+    return std::make_unique<Arena>(device_, bytes_that_fit(device_, programs_), programs_.host_bytes());
+  });
   const bool graphs = parameters.engine.graphs && device_.properties().has_graphs != 0;
-  const ExecutionContext context{device_, backend.communicator(), groups_, lanes_, arena_, grid_, rank_, graphs};
+  const ExecutionContext context{device_, backend.communicator(), groups_, lanes_, *arena_, grid_, rank_, graphs};
   const auto bind = [&](const PlannedProgram& planned) {
     return std::make_unique<Executor>(planned.program, planned.plan, context);
   };
@@ -118,43 +124,57 @@ TrainingSession::TrainingSession(const Parameters& parameters, const World& worl
   copies_ = std::make_unique<HostCopies>(*training_);
 }
 
-// A bucket at a time: what the host holds beside the device stays small.
+void TrainingSession::set_watchdog(const Executor::Watchdog& watchdog, double after_s) {
+  for (Executor* executor : {training_.get(), validation_.get(), calibration_.get()})
+    if (executor != nullptr) executor->set_watchdog(watchdog, after_s);
+}
+
+double TrainingSession::peak_flops() const {
+  DType type = recipe_.storage(OCT_STORAGE_WEIGHT);
+  for (const QuantizedTensor& tensor : programs_.quantization.tensors)
+    if (tensor.is_weight) type = tensor.format();
+  return device_.properties().peak_flops[type];
+}
+
 void TrainingSession::initialise() {
-  for (int b = 0; b < int(programs_.set.buckets.size()); ++b)  // padding too is zero for ever
+  const ParameterSet& set = programs_.set;
+  for (int b = 0; b < int(set.buckets.size()); ++b)  // padding too is zero for ever
     for (const std::string& name : {ParameterBuffers::master_name(b), ParameterBuffers::exp_avg_name(b),
-                                    ParameterBuffers::exp_avg_sq_name(b)}) {
-      const View view = training_->find(name).value();
-      HostCopies copies(*training_);
-      std::byte* data = copies.at(view);
-      std::memset(data, 0, std::size_t(view.bytes()));
-      if (name == ParameterBuffers::master_name(b)) initialise_masters(b, data);
-      copies.push();
-    }
+                                    ParameterBuffers::exp_avg_sq_name(b)})
+      training_->clear(training_->find(name).value());
+  for (const ShardRange& range : shard_ranges(set, grid_.place_in_group(rank_, Axis::dp | Axis::cp)))
+    initialise_masters(range);
   precision_->reset();
   note_weights();
 }
 
-void TrainingSession::initialise_masters(int bucket, std::byte* data) {
-  const ParameterSet& set = programs_.set;
-  const DType type = training_->find(ParameterBuffers::master_name(bucket)).value().dtype;
-  for (const ShardRange& range : shard_ranges(set, grid_.place_in_group(rank_, Axis::dp | Axis::cp))) {
-    if (range.bucket != bucket) continue;
-    std::byte* begin = data + range.shard_offset * size_of(type);
-    const ParameterTensor& tensor = set.tensors[range.tensor];
-    if (type == OCT_F64)
-      initialise_range(tensor, parameters_.run.seed, range, threads_, reinterpret_cast<double*>(begin));
+// A piece at a time: what the host holds beside the device stays small.
+void TrainingSession::initialise_masters(const ShardRange& range) {
+  const View masters = training_->find(ParameterBuffers::master_name(range.bucket)).value().flat();
+  const ParameterTensor& tensor = programs_.set.tensors[range.tensor];
+  std::vector<std::byte> piece;
+  for (std::int64_t begin = range.flat_begin; begin < range.flat_end; begin += kPiece) {
+    const std::int64_t count = std::min(kPiece, range.flat_end - begin);
+    const View view = masters.column_range(range.shard_offset + begin - range.flat_begin, count);
+    const bool in_place = training_->is_host_readable(view);
+    if (!in_place) piece.resize(std::size_t(view.bytes()));
+    std::byte* data = in_place ? training_->address(view) : piece.data();
+    if (view.dtype == OCT_F64)
+      fill_initial(tensor, parameters_.run.seed, begin, count, threads_, reinterpret_cast<double*>(data));
     else
-      initialise_range(tensor, parameters_.run.seed, range, threads_, reinterpret_cast<float*>(begin));
+      fill_initial(tensor, parameters_.run.seed, begin, count, threads_, reinterpret_cast<float*>(data));
+    if (!in_place) training_->write(view, 0, data);
   }
 }
 
 void TrainingSession::note_weights() {
-  if (precision_->empty()) return;
-  HostCopies masters(*training_);
-  for (int b = 0; b < int(programs_.set.buckets.size()); ++b)
-    masters.at(training_->find(ParameterBuffers::master_name(b)).value());
-  masters.pull();
-  precision_->note_weights(world_, grid_, masters);
+  HostCopies copies(*training_);
+  precision_->note_weights(world_, grid_, [&](const View& masters) {
+    copies.clear();  // a bucket at a time
+    copies.at(masters);
+    copies.pull();
+    return copies.at(masters);
+  });
 }
 
 std::vector<std::string> TrainingSession::load(const std::string& path, bool same_rule, Moments moments) {
@@ -313,7 +333,7 @@ std::string TrainingSession::first_nonfinite(const Issue& issue) const {
 }
 
 void TrainingSession::append_ranges(std::vector<CheckpointTensor>& out, const std::string& group,
-                                    const std::function<std::string(int)>& buffer) {
+                                    const std::function<std::string(int)>& buffer) const {
   const ParameterSet& set = programs_.set;
   std::vector<std::size_t> place;  // of each part's logical tensor
   for (const ParameterTensor& tensor : set.tensors) {
@@ -331,7 +351,7 @@ void TrainingSession::append_ranges(std::vector<CheckpointTensor>& out, const st
               [](const OwnedRange& a, const OwnedRange& b) { return a.flat_begin < b.flat_begin; });
 }
 
-std::vector<CheckpointTensor> TrainingSession::state() {
+std::vector<CheckpointTensor> TrainingSession::state() const {
   copies_->clear();
   std::vector<CheckpointTensor> tensors = parameter_state(Moments::load);
   copies_->pull();
@@ -339,7 +359,7 @@ std::vector<CheckpointTensor> TrainingSession::state() {
   return tensors;
 }
 
-std::vector<CheckpointTensor> TrainingSession::parameter_state(Moments moments) {
+std::vector<CheckpointTensor> TrainingSession::parameter_state(Moments moments) const {
   std::vector<CheckpointTensor> tensors;
   append_ranges(tensors, "/master/", ParameterBuffers::master_name);
   if (moments == Moments::leave) return tensors;
@@ -348,7 +368,7 @@ std::vector<CheckpointTensor> TrainingSession::parameter_state(Moments moments) 
   return tensors;
 }
 
-std::vector<CheckpointTensor> TrainingSession::gradients() {
+std::vector<CheckpointTensor> TrainingSession::gradients() const {
   copies_->clear();
   std::vector<CheckpointTensor> tensors;
   append_ranges(tensors, "/gradient/",

@@ -48,7 +48,11 @@ class TrainingSession {
   const PrecisionState& precision() const { return *precision_; }
   /// What the last training step saw of each quantised tensor, in the order of the plan.
   std::vector<PrecisionRecord> precision_records() const { return precision_->records(*training_); }
-  Arena& arena() { return arena_; }
+  /// Of all programs, see Executor::set_watchdog.
+  void set_watchdog(const Executor::Watchdog& watchdog, double after_s);
+  /// Of the device, in the type in which most products are made, per second; 0: unknown.
+  double peak_flops() const;
+  Arena& arena() { return *arena_; }
   GroupTable& groups() { return groups_; }
   std::int64_t libraries_bytes() const { return libraries_bytes_; }  ///< resident before the arena was allocated
 
@@ -81,9 +85,9 @@ class TrainingSession {
 
   /// `/master`, `/optimizer/exp_avg`, `/optimizer/exp_avg_sq` of all tensors, with the ranges this rank owns,
   /// and the tables of `/precision`: in place, or in copies of the host that last until the next call of one of these.
-  std::vector<CheckpointTensor> state();
+  std::vector<CheckpointTensor> state() const;
   /// `/gradient/<tensor>` of the last step, before clipping. Valid until the next step or validation.
-  std::vector<CheckpointTensor> gradients();
+  std::vector<CheckpointTensor> gradients() const;
   /// Frees the copies that state() and gradients() made.
   void release_copies() { copies_->clear(); }
 
@@ -94,10 +98,10 @@ class TrainingSession {
   Origin run_checked(const RankBatch& batch, double learning_rate, std::int64_t step, StepResult& result);
   void load_inputs(Executor& executor, const RankBatch& batch, double learning_rate, std::int64_t step);
   StepResult read_result(const Executor& executor) const;
-  void initialise_masters(int bucket, std::byte* data);
-  std::vector<CheckpointTensor> parameter_state(Moments moments);
+  void initialise_masters(const ShardRange& range);
+  std::vector<CheckpointTensor> parameter_state(Moments moments) const;
   void append_ranges(std::vector<CheckpointTensor>& out, const std::string& group,
-                     const std::function<std::string(int)>& buffer);
+                     const std::function<std::string(int)>& buffer) const;
   void note_weights();
   std::string first_nonfinite(const Issue& issue) const;
 
@@ -112,7 +116,7 @@ class TrainingSession {
   GroupTable groups_;
   LaneSet lanes_;
   std::int64_t libraries_bytes_;
-  Arena arena_;
+  std::unique_ptr<Arena> arena_;
   std::unique_ptr<Executor> training_, validation_, calibration_;
   std::unique_ptr<PrecisionState> precision_;
   std::unique_ptr<HostCopies> copies_;

@@ -1,4 +1,3 @@
-#include "core/train/algorithm_choices.h"
 #include "core/train/trainer.h"
 
 #include <chrono>
@@ -8,19 +7,20 @@
 #include <sstream>
 #include <utility>
 
-#include "core/base/version.h"
 #include "core/checkpoint/save.h"
-#include "core/checkpoint/stage.h"
 #include "core/config/parameter_file.h"
+#include "core/data/batch_reader.h"
 #include "core/data/sample_order.h"
 #include "core/parallel/together.h"
 #include "core/report/tables.h"
 #include "core/trace/step_trace.h"
 #include "core/train/agreed_programs.h"
+#include "core/train/algorithm_choices.h"
 #include "core/train/evaluate.h"
 #include "core/train/health.h"
 #include "core/train/learning_rate.h"
 #include "core/train/run_state.h"
+#include "core/train/start_text.h"
 #include "core/train/stop_policy.h"
 
 namespace octachoron {
@@ -47,6 +47,7 @@ class Run {
         data_(together(world, [&] { return open(parameters.data.train); })),
         validation_(together(world, [&] { return open(parameters.data.validation); })),
         order_(data_->samples(), parameters.run.seed),
+        reader_(*data_, order_, shape_),
         start_(find_starting_point(parameters, world)),
         state_(start_.state),
         passes_(describe_passes(*data_, state_.samples,
@@ -54,24 +55,22 @@ class Run {
                                 parameters.data.repeat)),
         backend_(parameters, world, parameters.run.output),
         tracer_(world, grid_,
-                {backend_.communicator().is_concurrent(), backend_.device().properties().is_host != 0},
+                network_facts(backend_),
                 [this] { return session_->device_clock(); }) {
     agree_on_data(*data_, validation_.get(), world);
     probe_output();
-    together(world_, [&] {
-      if (world_.rank() == 0) restore_choices(parameters.run.output, start_.tuning);
-      return true;
-    });
+    restore_choices(parameters.run.output, start_.tuning, world);
     session_ = std::make_unique<TrainingSession>(parameters, world, backend_);  // the first large allocation
     health_ = std::make_unique<HealthWatch>(*session_);
-    for (Executor* executor : {&session_->training(), &session_->validation()})
-      executor->set_watchdog([this](const std::string& waits, double s) { warn_of_waiting(waits, s); }, kPatience_s);
+    session_->set_watchdog([this](const std::string& waits, double s) { warn_of_waiting(waits, s); }, kPatience_s);
   }
 
   ExitStatus run() {
     print_start();
     start_ = load_starting_point(start_, parameters_, world_, *session_);
     state_ = start_.state;
+    if (const std::string now = versions_of(backend_.device()); !start_.versions.empty() && start_.versions != now)
+      start_.lines.push_back(text("made with ", start_.versions, "; now ", now, ": bits may differ"));
     for (const auto* lines : {&start_.notes, &start_.lines})
       for (const std::string& line : *lines) say(line);
     open_metrics();
@@ -87,7 +86,7 @@ class Run {
       if (skipped_in_a_row > parameters_.run.max_skipped) return diverged(skipped_in_a_row);
       const Decision decision = policy_.decide(state_.step);
       if (state_.step == parameters_.run.steps) break;  // done is done, whoever asks to stop
-      if (decision.stop || stop_in_validation) return save() ? ExitStatus::stopped : ExitStatus::data;
+      if (decision.stop || stop_in_validation) return say_stop(), save() ? ExitStatus::stopped : ExitStatus::data;
       if (decision.save) save();
     }
     if (saved_step_ == state_.step || (state_.step == start_.state.step && !start_.path.empty()))
@@ -118,6 +117,7 @@ class Run {
                                        parameters_.model.vocab, ScanShare{world_.rank(), world_.size()});
   }
 
+  void say_stop() const { say("stops on a signal or a time limit; the same command goes on after step ", state_.step); }
   void warn_of_waiting(const std::string& waits, double seconds) const {
     warn("a step has not ended for ", std::int64_t(seconds), " s (",
          waits.empty() ? "it computes, or waits for no peer" : waits,
@@ -142,30 +142,15 @@ class Run {
   }
 
   void print_start() {
-    const auto hosts = world_.hosts();
-    say("octachoron ", version(), ": run '", parameters_.run.name, "', ", parameters_.run.steps, " steps on ",
-        to_string(grid_));
-    say("effective parameters:\n", format_parameters(parameters_));
-    say("ranks:\n", rank_map(grid_, hosts), backend_.describe(), "threads a rank: ", backend_.threads());
-    const RankPrograms& programs = session_->programs();
-    const Recipe& recipe = backend_.recipe();
-    say("model: ", programs.set.global_elements(), " parameters, ", programs.set.local_elements(),
-        " of them on a TP rank");
-    say("precision:\n", precision_table_text(programs.quantization.table),
-        "  activations between them are stored in ", name(recipe.storage(OCT_STORAGE_ACTIVATION)),
-        "; never in FP8: embedding, norms, softmax, attention core, residual stream and loss (statistics in ",
-        name(recipe.storage(OCT_STORAGE_STATISTIC)), "), gradients and their reductions in ",
-        name(recipe.storage(OCT_STORAGE_GRADIENT)), ", masters and moments in ", name(recipe.storage(OCT_STORAGE_MASTER)));
-    say("memory of a rank, planned:\n",
-        memory_text(programs.training.plan, programs.arena_bytes(),
-                    process_memory(programs, backend_.device(), session_->libraries_bytes(), save_bytes)));
+    say(start_text(parameters_, grid_, world_.hosts(), backend_, *session_));
     say("training data: ", data_->describe(), "; ", passes_);
     if (validation_) say("validation data: ", validation_->describe());
   }
 
   StepMetrics train_step() {
     const Clock::time_point begin = Clock::now();
-    training_batch(*data_, order_, shape_, state_.samples, batch_);
+    reader_.read(state_.samples, batch_);
+    if (state_.step + 1 < parameters_.run.steps) reader_.read_ahead(state_.samples + parameters_.batch.global);
     const std::int64_t step = state_.step + 1;
     const double rate = learning_rate(parameters_.optimizer, step);
     std::span<const OperationRecord> records;
@@ -173,6 +158,7 @@ class Run {
     const StepResult result = options_.check     ? checked_step(rate)
                               : is_traced(step) ? session_->step_observed(batch_, rate, update, records)
                                                 : session_->step(batch_, rate, update);
+    reader_.rest();
     const double seconds = since(begin);
     std::optional<Accounting> intervals;
     if (!records.empty()) intervals = trace(records, step, seconds);
@@ -227,6 +213,7 @@ class Run {
     metrics.calibrated = result.calibrations;
     const double tokens = double(parameters_.batch.global * model.sequence);
     metrics.tokens_per_s = tokens / seconds;
+    metrics.peak_tflops = session_->peak_flops() / 1e12;
     const std::int64_t matrices = matrix_weights(session_->programs().set, model.tie_embeddings);
     metrics.model_tflops_per_device =
         training_flops_per_token(matrices, model.layers, model.sequence, model.heads * model.head_dim) *
@@ -310,23 +297,30 @@ class Run {
     char file[32];
     std::snprintf(file, sizeof file, "/step-%08lld.h5", static_cast<long long>(state_.step));
     try {
-      save_tensors(world_.comm(), folder + file, header_of(state_, parameters_), session_->gradients());
-      session_->release_copies();
+      save_tensors(world_.comm(), folder + file, header_of(state_, parameters_, backend_.device()),
+                   session_->gradients());
     } catch (const Error& error) {
       if (error.status() != ExitStatus::data) throw;
       warn(error.what());
     }
+    session_->release_copies();
   }
 
   bool save() {
+    const bool saved = write_checkpoint();
+    session_->release_copies();
+    return saved;
+  }
+
+  bool write_checkpoint() {
     const Clock::time_point begin = Clock::now();
     try {
       std::string warnings;
       const std::int64_t keep = parameters_.checkpoint.keep;
+      const auto tensors = together(world_, [&] { return session_->state(); });  // copies may find no memory
       const std::string path =
-          save_checkpoint(world_.comm(), parameters_.checkpoint.directory, header_of(state_, parameters_),
-                          session_->state(), keep > 0 ? keep + start_.damaged : 0, &warnings);
-      session_->release_copies();
+          save_checkpoint(world_.comm(), parameters_.checkpoint.directory,
+                          header_of(state_, parameters_, backend_.device()), tensors, keep > 0 ? keep + start_.damaged : 0, &warnings);
       policy_.note_save(world_.maximum(since(begin)));
       std::istringstream lines(warnings);
       for (std::string line; std::getline(lines, line);) warn(line);
@@ -356,6 +350,7 @@ class Run {
   BatchShape shape_;
   std::unique_ptr<TokenData> data_, validation_;
   SampleOrder order_;
+  BatchReader reader_;
   StartingPoint start_;
   RunState state_;
   std::string passes_;

@@ -31,7 +31,7 @@ struct Expected {
 };
 
 /// A library that multiplies may round the product to BF16 before bias and previous result are added, and
-/// again between the two: cuBLASLt does (tests/gpu/rounding_test.cpp tells which of its kernels). Each
+/// again between the two: cuBLASLt seems to (tests/gpu/rounding_test.cpp tells). Each
 /// rounding is off by 2^-8 of what it rounds. Own kernels of hosts round once.
 Expected expected(const Case& c, const std::vector<Operand>& o, bool is_host) {
   Expected e = {std::vector<double>(std::size_t(c.m * c.n))};

@@ -1,4 +1,4 @@
-#include "core/data/batch.h"
+#include "core/data/batch_reader.h"
 
 #include <gmock/gmock.h>
 
@@ -92,6 +92,30 @@ TEST(Batch, RunOutIsRefusedWhereRepeatIsOff) {  // G07
   EXPECT_EQ(describe_passes(data, 0, 20, 5, true), "20 steps need 400 tokens, 100 are there: 4 passes");
   EXPECT_THAT(refusal(ExitStatus::data, [&] { describe_passes(data, 0, 6, 5, false); }),
               AllOf(HasSubstr("120 tokens, 100 are there"), HasSubstr("at most 5 steps")));
+}
+
+TEST(BatchReader, GivesWhatIsAskedForWhateverWasReadAhead) {
+  const Scratch files;
+  const TokenData data = counting_data(files, 200, 4);
+  const SampleOrder order(data.samples(), 2);
+  const BatchShape shape{.global = 6, .micro = 3, .dp = 1, .rank = 0};
+  BatchReader reader(data, order, shape);
+  RankBatch expected, read;
+  const auto expect = [&](std::int64_t samples) {
+    training_batch(data, order, shape, samples, expected);
+    reader.read(samples, read);
+    EXPECT_EQ(read.ids, expected.ids) << samples;
+    EXPECT_EQ(read.targets, expected.targets) << samples;
+  };
+  expect(0);
+  reader.read_ahead(6);
+  expect(6);
+  reader.read_ahead(12);
+  expect(30);  // another than was read ahead
+  reader.read_ahead(36);
+  reader.read_ahead(42);
+  expect(36);
+  expect(42);
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ class NoGpu(FaultTest):
         result = self.run_program("doctor", environment=HIDDEN)
         self.assertEqual(result.status, DONE, str(result))
         self.assertRegex(result.out, r"device +cuda +not usable: .*no NVIDIA GPU can be used \(.+\)")
+        self.assertNotIn("run 'octachoron doctor'", result.out)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 /// Where a product in BF16 is rounded. The operands are small integers, so that the product is exact in FP32
-/// in whatever order it is summed, and each result must be, bit by bit, that of one of four ways to round.
+/// in whatever order it is summed, and each result must be, bit by bit, that of one of five ways to round.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -42,8 +42,9 @@ std::vector<Operand> operands_of(const Product& p) {
                        : with_gap(zeros(OCT_BF16, kRows, kColumns), p.gap)};
 }
 
-/// Once at the end; the product first; between previous result and bias; both of these.
-constexpr const char* kWays[] = {"once", "product first", "before the bias", "at each step"};
+/// Once at the end; the product first; between previous result and bias, in either order; all of these.
+constexpr const char* kWays[] = {"once", "product first", "before the bias", "before the sum", "at each step"};
+constexpr int kCount = 5;
 
 TEST(Rounding, EveryResultIsThatOfOneWay) {
   Rig device;
@@ -54,7 +55,7 @@ TEST(Rounding, EveryResultIsThatOfOneWay) {
     const std::vector<Operand> in = operands_of(p);
     std::vector<Operand> out = in;
     device.run(OCT_GEMM, out, {.i = {0, 1, p.accumulate, 0}});
-    int matches[4] = {}, strange = 0;
+    int matches[kCount] = {}, strange = 0;
     for (std::int64_t i = 0; i < kRows; ++i) {
       for (std::int64_t j = 0; j < kColumns; ++j) {
         double product = 0;
@@ -63,9 +64,10 @@ TEST(Rounding, EveryResultIsThatOfOneWay) {
         const auto round = [](double v) { return rounded(OCT_BF16, v); };
         const double ways[] = {round(product + before + bias), round(round(product) + before + bias),
                                round(round(product + before) + bias),
+                               round(round(product + bias) + before),
                                round(round(round(product) + before) + bias)};
         bool known = false;
-        for (int w = 0; w < 4; ++w) {
+        for (int w = 0; w < kCount; ++w) {
           if (out[5].at(i, j) != ways[w]) continue;
           known = true;
           ++matches[w];
@@ -75,8 +77,8 @@ TEST(Rounding, EveryResultIsThatOfOneWay) {
     }
     std::printf("  %s%s%s%s: of %lld,", name(p.type), p.bias ? " bias" : "", p.accumulate ? " add" : "",
                 p.gap > 0 ? " odd pitch" : "", static_cast<long long>(kRows * kColumns));
-    for (int w = 0; w < 4; ++w)
-      std::printf(" %d as if rounded %s%s", matches[w], kWays[w], w < 3 ? "," : "\n");
+    for (int w = 0; w < kCount; ++w)
+      std::printf(" %d as if rounded %s%s", matches[w], kWays[w], w < kCount - 1 ? "," : "\n");
     EXPECT_EQ(strange, 0);
   }
 }

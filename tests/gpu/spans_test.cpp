@@ -70,7 +70,8 @@ void expect_between_stamps(const Times& t) {
 TEST(Spans, HaveTheTimesBetweenStamps) {
   const Device device(conformance::plugin_under_test());
   const Copies copies(device);
-  copies.enqueue(device.lane(), 2);
+  Times first;  // recording begins with it, which takes long
+  measure(device, device.lane(), &first, [&] { copies.enqueue(device.lane(), 2); });
   device.synchronize();
   for (const bool kernels : {true, false}) {
     Times one, four;
@@ -82,7 +83,8 @@ TEST(Spans, HaveTheTimesBetweenStamps) {
                 1e6 * four.length(), 1e6 * (four.after - four.before));
     for (const Times& t : {one, four}) {
       expect_between_stamps(t);
-      EXPECT_GT(t.length(), 0.8 * (t.after - t.before) - 50e-6);
+      // The host enqueues the stamps: it may come late to them.
+      EXPECT_GT(t.length(), 0.8 * (t.after - t.before) - 500e-6);
     }
     EXPECT_GT(four.length(), 2.5 * one.length());
     EXPECT_LE(one.end, four.begin + 1e-6);

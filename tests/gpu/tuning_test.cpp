@@ -49,6 +49,24 @@ TEST_F(TuningFile, OtherRanksBeginWithThoseOfRankZero) {
   EXPECT_EQ(*Tuning(folder_, 0, "l").find("a"), kOne);
 }
 
+TEST_F(TuningFile, ChoicesOfAnotherLibraryStay) {
+  {
+    Tuning tuning(folder_, 0, "library 1");
+    tuning.remember("a", kOne);
+    tuning.remember("b", kOne);
+  }
+  {
+    Tuning other(folder_, 0, "library 2");
+    EXPECT_EQ(other.passed_over(), 2);
+    other.remember("a", kOther);
+    EXPECT_EQ(other.passed_over(), 1);
+  }
+  const Tuning again(folder_, 0, "library 1");
+  ASSERT_NE(again.find("b"), nullptr);
+  EXPECT_EQ(*again.find("a"), kOne);
+  EXPECT_EQ(again.passed_over(), 0);
+}
+
 TEST_F(TuningFile, DamageIsPassedOver) {
   Tuning(folder_, 0, "l").remember("a", kOne);
   std::stringstream text;

@@ -33,6 +33,8 @@ std::map<std::string, std::int64_t> counts() {
   return {
       {"demo.ini", gpt2(256, 128, 4, 128)},
       {"gpt2-124m.ini", gpt2(50257, 1024, 12, 768)},
+      {"gpu-gpt2-124m.ini", gpt2(50304, 1024, 12, 768)},
+      {"gpu-llama-8b.ini", llama(128256, 2, 32, 4096, 8 * 128, 14336)},
       {"lab.ini", gpt2(256, 128, 2, 256)},
       {"llama-1b.ini", llama(128256, 1, 16, 2048, 8 * 64, 8192)},
       {"llama-8b.ini", llama(128256, 2, 32, 4096, 8 * 128, 14336)},
@@ -40,13 +42,26 @@ std::map<std::string, std::int64_t> counts() {
   };
 }
 
+/// What the files say that they fit, less what CUDA and its libraries take of it.
+constexpr double kGpuBytes = 80e9 - 4e9;
+
 struct Result {
   int status = -1;
   std::string output;
 };
 
+bool is_built(const std::string& plugin) {
+  return fs::exists(OCTACHORON_BINARY_DIR "/lib/octachoron/" + plugin + ".so");
+}
+bool can_plan_gpus() {
+  return is_built("device-cuda") && is_built("comm-nccl");
+}
+
+/// Files for GPUs stand for the CPU where the plugins that they name are not built.
 Result plan(const fs::path& file) {
-  const std::string command = OCTACHORON_BINARY_DIR "/bin/octachoron plan '" + file.string() + "' 2>&1";
+  const bool elsewhere = file.filename().string().starts_with("gpu-") && !can_plan_gpus();
+  const std::string command = OCTACHORON_BINARY_DIR "/bin/octachoron plan '" + file.string() + "'" +
+                              (elsewhere ? " --set backend.device=cpu --set backend.comm=mpi" : "") + " 2>&1";
   std::FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return {};
   Result result;
@@ -54,6 +69,17 @@ Result plan(const fs::path& file) {
   while (std::fgets(text, sizeof text, pipe)) result.output += text;
   result.status = pclose(pipe);
   return result;
+}
+
+double gpu_bytes(const std::string& output) {
+  const std::string before = "arena, on the device, ";
+  const std::size_t at = output.find(before);
+  double number = 0;
+  char unit[4] = "";
+  if (at == std::string::npos ||
+      std::sscanf(output.c_str() + at + before.size(), "%lf %3s", &number, unit) != 2)
+    return -1;
+  return std::string(unit) == "GiB" ? number * (1 << 30) : -1;
 }
 
 TEST(Inputs, PublishedSizesAreTheFormulas) {
@@ -75,6 +101,9 @@ TEST(Inputs, EveryFileIsPlanned) {
     EXPECT_NE(result.output.find("\nverified: "), std::string::npos) << result.output;
     const std::string line = "\nparameters: " + std::to_string(expected.at(name)) + ",";
     EXPECT_NE(result.output.find(line), std::string::npos) << "not" << line << "\n" << result.output;
+    if (!name.starts_with("gpu-") || !can_plan_gpus()) continue;
+    EXPECT_GT(gpu_bytes(result.output), 0) << result.output;
+    EXPECT_LT(gpu_bytes(result.output), kGpuBytes) << result.output;
   }
 }
 

@@ -1,11 +1,23 @@
 #include "plugins/comm/nccl/communicator.h"
 
+#include <cuda_runtime_api.h>
+
 #include <algorithm>
+#include <chrono>
+#include <future>
+#include <thread>
+#include <utility>
 
 #include "core/plugin/export.h"
 #include "plugins/comm/nccl/mapping.h"
 
 namespace octachoron::nccl {
+
+namespace {
+
+constexpr std::chrono::seconds kPatience{10};
+
+}  // namespace
 
 std::string text_of(ncclResult_t result) {
   std::string text = std::string("NCCL: ") + ncclGetErrorString(result);
@@ -30,12 +42,23 @@ std::string Communicators::error() const {
   return {};
 }
 
-void Communicators::abort() noexcept {
+void Communicators::abort() noexcept try {
   if (all_.empty()) return;
-  (void)ncclGroupStart();
-  for (const ncclComm_t communicator : all_) (void)ncclCommAbort(communicator);
-  (void)ncclGroupEnd();
-  all_.clear();
+  int gpu = 0;
+  (void)cudaGetDevice(&gpu);
+  std::packaged_task<void()> task([gpu, all = std::exchange(all_, {})] {
+    (void)cudaSetDevice(gpu);
+    (void)ncclGroupStart();
+    for (const ncclComm_t communicator : all) (void)ncclCommAbort(communicator);
+    (void)ncclGroupEnd();
+  });
+  std::future<void> done = task.get_future();
+  std::thread thread(std::move(task));
+  if (done.wait_for(kPatience) == std::future_status::ready)
+    thread.join();
+  else
+    thread.detach();
+} catch (...) {  // no thread: then the end of the process ends them
 }
 
 void Communicators::destroy() noexcept {

@@ -23,7 +23,8 @@ class Communicators {
   /// What went wrong behind the back of the calls, in any of them; empty: nothing.
   std::string error() const;
   /// Ends whatever is in flight, and the communicators: all at once, as a kernel of one may be what keeps the
-  /// memory of another from being freed.
+  /// memory of another from being freed. NCCL waits there for graphs that hold messages: after some seconds it is left
+  /// alone, for the process shall end.
   void abort() noexcept;
   /// Of communicators without work.
   void destroy() noexcept;

@@ -220,20 +220,22 @@ void Device::synchronize() {
   spans_.deliver();
 }
 
-std::string Device::take_error() {
+std::string Device::take_error(oct_status* status) {
   stamps_.deliver();
   const std::uint64_t word = std::atomic_ref(*error_).exchange(0);
   if (word != 0) {
+    *status = OCT_INVALID_ARGUMENT;
     const BadTarget bad = decode(word);
     return "loss_statistics: target " + std::to_string(bad.target) + " of token " +
            std::to_string(bad.token) + " is not an id of the vocabulary";
   }
   for (const auto& lane : lanes_) {
     if (graphs_.is_capturing()) break;
-    const cudaError_t status = cudaStreamQuery(lane->stream);
-    if (status == cudaSuccess || status == cudaErrorNotReady) continue;
+    const cudaError_t error = cudaStreamQuery(lane->stream);
+    if (error == cudaSuccess || error == cudaErrorNotReady) continue;
     (void)cudaGetLastError();
-    return "lane " + lane->name + ": " + cudaGetErrorName(status) + " (" + cudaGetErrorString(status) + ")";
+    *status = OCT_DEVICE_ERROR;
+    return "lane " + lane->name + ": " + cudaGetErrorName(error) + " (" + cudaGetErrorString(error) + ")";
   }
   return {};
 }

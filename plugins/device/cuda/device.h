@@ -49,8 +49,8 @@ class Device {
   void end_span(Lane* lane);
   void launch_timed(std::int32_t graph, Lane& lane, double* times);
   void synchronize();
-  /// The first error since the last call; empty: none.
-  std::string take_error();
+  /// The first error since the last call; empty: none. \param status gets whether it is the hardware's
+  std::string take_error(oct_status* status);
 
   Graphs& graphs() { return graphs_; }
   Stamps& stamps() { return stamps_; }

@@ -25,6 +25,21 @@ bool is_hopper_sxm(const char* name) {
   return false;
 }
 
+std::string cuda_version(int number) {
+  return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
+}
+
+/// The runtime calls a driver that is not there one that is too old.
+std::string why_no_gpu(cudaError_t status) {
+  int newest = 0;
+  if (status == cudaSuccess) return "none is visible";
+  if (status != cudaErrorInsufficientDriver || cudaDriverGetVersion(&newest) != cudaSuccess)
+    return cudaGetErrorString(status);
+  if (newest == 0) return "no driver of NVIDIA is installed here";
+  return "the driver is made for CUDA " + cuda_version(newest) + " or older, this plugin was built with " +
+         cuda_version(CUDART_VERSION);
+}
+
 int take_gpu(const oct_host& host) {
   // Read when the context is made. Streams beyond this number share queues, where one that waits for a flag
   // would hold up another.
@@ -34,8 +49,7 @@ int take_gpu(const oct_host& host) {
   if (status != cudaSuccess || count == 0) {
     (void)cudaGetLastError();
     throw plugin::Failure(OCT_DEVICE_ERROR,
-                          std::string("no NVIDIA GPU can be used (") +
-                              (status != cudaSuccess ? cudaGetErrorString(status) : "none is visible") +
+                          "no NVIDIA GPU can be used (" + why_no_gpu(status) +
                               "); look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use another device");
   }
   // One visible GPU: the launcher gave each rank its own, or all are meant to share it.

@@ -183,9 +183,10 @@ oct_status synchronize(oct_device* device) {
 }
 oct_status poll_error(oct_device* device, char* text, size_t bytes) {
   return on(device, [&](Device& d) {
-    const std::string error = d.take_error();
+    oct_status status = OCT_OK;
+    const std::string error = d.take_error(&status);
     if (bytes > 0) std::snprintf(text, bytes, "%s", error.c_str());
-    if (!error.empty()) throw plugin::Failure(OCT_DEVICE_ERROR, error);
+    if (!error.empty()) throw plugin::Failure(status, error);
   });
 }
 

@@ -55,29 +55,33 @@ void Tuning::read(const std::string& file) {
   for (std::string line; std::getline(in, line);) {
     Choice choice;
     const std::string key = quoted(line, "{\"gemm\": \"");
-    if (key.empty() || !parse(quoted(line, "\"algorithm\": \""), &choice)) continue;
-    if (quoted(line, "\"library\": \"") == library_)
-      choices_[key] = choice;
-    else
-      ++passed_over_;
+    const std::string library = quoted(line, "\"library\": \"");
+    if (!key.empty() && !library.empty() && parse(quoted(line, "\"algorithm\": \""), &choice))
+      choices_[{library, key}] = choice;
   }
 }
 
+int Tuning::passed_over() const {
+  int count = 0;
+  for (const auto& [place, choice] : choices_) count += place.first != library_ && find(place.second) == nullptr;
+  return count;
+}
+
 const Tuning::Choice* Tuning::find(const std::string& key) const {
-  const auto found = choices_.find(key);
+  const auto found = choices_.find({library_, key});
   return found != choices_.end() ? &found->second : nullptr;
 }
 
 void Tuning::remember(const std::string& key, const Choice& choice) {
-  choices_[key] = choice;
+  choices_[{library_, key}] = choice;
   if (file_.empty()) return;
   std::error_code exists;  // or not: then opening the file says why
   std::filesystem::create_directories(std::filesystem::path(file_).parent_path(), exists);
   const std::string beside = file_ + ".new";
   std::ofstream out(beside);
   const char* between = "[\n";
-  for (const auto& [k, c] : choices_) {
-    out << between << "{\"gemm\": \"" << k << "\", \"library\": \"" << library_ << "\", \"algorithm\": \""
+  for (const auto& [place, c] : choices_) {
+    out << between << "{\"gemm\": \"" << place.second << "\", \"library\": \"" << place.first << "\", \"algorithm\": \""
         << text(c) << "\"}";
     between = ",\n";
   }

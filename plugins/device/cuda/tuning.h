@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 namespace octachoron::cuda {
 
@@ -23,8 +24,8 @@ class Tuning {
   const Choice* find(const std::string& key) const;
   /// Writes the file anew, beside its name and then over it.
   void remember(const std::string& key, const Choice& choice);
-  /// Choices in the files that were made by another library or device.
-  int passed_over() const { return passed_over_; }
+  /// Products for which the files have choices of other libraries or devices alone. They stay in the file.
+  int passed_over() const;
   /// Why the file could not be written; empty if it could.
   const std::string& problem() const { return problem_; }
 
@@ -32,8 +33,7 @@ class Tuning {
   void read(const std::string& file);
 
   std::string file_, library_, problem_;
-  int passed_over_ = 0;
-  std::map<std::string, Choice> choices_;
+  std::map<std::pair<std::string, std::string>, Choice> choices_;  // by library and key
 };
 
 }  // namespace octachoron::cuda

@@ -150,7 +150,8 @@ void launch(const Call& call, void (*kernel)(P...), dim3 grid, unsigned block, s
   if (call.load) {
     cudaFuncAttributes attributes;
     check(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)), "loading a kernel");
-    if (shared > 48 * 1024) {
+    // Never less than another use of the kernel was promised.
+    if (shared > 48 * 1024 && int(shared) > attributes.maxDynamicSharedSizeBytes) {
       const auto* function = reinterpret_cast<const void*>(kernel);
       check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared)),
             "asking for shared memory");

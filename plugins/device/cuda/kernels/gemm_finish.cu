@@ -7,17 +7,13 @@ namespace {
 
 template <class B, class D>
 struct Finish {
-  const float* product;
-  std::int64_t pitch;
+  Rows<const float> product;
   Rows<const B> bias;
   Rows<D> d;
   bool accumulate;
   __device__ void operator()(std::int64_t row, std::int64_t column, int n) const {
     float sum[kChunk] = {}, v[kChunk];
-    if (product != nullptr) {
-#pragma unroll
-      for (int i = 0; i < kChunk; ++i) sum[i] = i < n ? product[row * pitch + column + i] : 0.f;
-    }
+    if (product.data != nullptr) product.load(row, column, n, sum);
     if (bias.data != nullptr) {
       bias.load(0, column, n, v);
 #pragma unroll
@@ -56,7 +52,7 @@ void gemm_finish(const Call& call, const float* product) {
       using B = decltype(bias);
       using D = decltype(result);
       map(call, d.rows, d.columns,
-          Finish<B, D>{product, d.columns, rows<const B>(call, 4), rows<D>(call, 5), op.i[2] == 1});
+          Finish<B, D>{rows_at(product, d.columns), rows<const B>(call, 4), rows<D>(call, 5), op.i[2] == 1});
     });
   });
 }

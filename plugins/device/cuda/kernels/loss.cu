@@ -4,7 +4,7 @@
 namespace octachoron::cuda {
 namespace {
 
-constexpr int kThreads = 512;
+constexpr int kThreads = 256;  // four blocks a processor, so that others work while one begins or ends a row
 
 /// Columns of this part whose id is below the vocabulary.
 std::int64_t existing_columns(const oct_operation& op) {
