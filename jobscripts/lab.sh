@@ -83,16 +83,16 @@ part() {
 }
 on_ranks() { jobscripts/local-mpirun.sh "$@"; }
 
-backend=(--set "backend.device=$device" --set "backend.comm=$comm") size=() compared=() matrices=()
+backend=(--set "backend.device=$device" --set "backend.comm=$comm") large=() compared=() matrices=()
 if [ "$device" != cpu ]; then
-  size=(--set model.layers=4 --set model.hidden=1024 --set model.heads=16 --set model.sequence=1024 --set batch.global=8
-    --set batch.micro=4 --set engine.threads=auto)
+  size=(--set model.layers=4 --set batch.global=8 --set batch.micro=4 --set engine.threads=auto)
+  large=("${size[@]}" --set model.hidden=1024 --set model.heads=16 --set model.sequence=1024)
   # All that is cast is looked at by the host, number by number.
   compared=("${size[@]}" --set model.hidden=512 --set model.heads=8 --set model.sequence=256)
   matrices=(--set model.hidden=8192 --set model.heads=64 --set model.sequence=4096)
 fi
 text=(--set "data.train=$output/text.txt")
-model=(inputs/lab.ini "${text[@]}" "${backend[@]}" "${size[@]}")
+model=(inputs/lab.ini "${text[@]}" "${backend[@]}" "${large[@]}")
 looked_at=(inputs/lab.ini "${text[@]}" "${backend[@]}" "${compared[@]}")
 
 part doctor.txt "what this machine can do" "$OCTACHORON" doctor

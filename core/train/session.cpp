@@ -106,11 +106,12 @@ TrainingSession::TrainingSession(const Parameters& parameters, const World& worl
       groups_(backend.communicator(), grid_, world.rank()),
       lanes_(backend.device()),
       libraries_bytes_(resident_bytes()) {
+  together(world, [&] { return bytes_that_fit(device_, programs_); });
   // Before the arena: what is tried out needs room, and groups have buffers that are not planned.
   prepare_operations(programs_, device_, grid_, world);
   programs_.for_each([&](const char*, const PlannedProgram& planned) { groups_.add(planned.program); });
   arena_ = together(world, [&] {
-    return std::make_unique<Arena>(device_, bytes_that_fit(device_, programs_), programs_.host_bytes());
+    return std::make_unique<Arena>(device_, programs_.arena_bytes(), programs_.host_bytes());
   });
   const bool graphs = parameters.engine.graphs && device_.properties().has_graphs != 0;
   const ExecutionContext context{device_, backend.communicator(), groups_, lanes_, *arena_, grid_, rank_, graphs};

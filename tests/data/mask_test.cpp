@@ -36,7 +36,7 @@ TEST(Mask, IgnoresTargetsAndKeepsIds) {
 
 TEST(Mask, MayStandInOneOfSeveralFiles) {
   const Scratch files;
-  const auto plain = files.write("plain.txt", counting(5));
+  const auto plain = files.write("plain.txt", "\1\1\2\3\4");
   const auto masked = write_hdf5(files, "m.h5",
                                  {.tokens = Values{.numbers = ascending(5, 4), .type = H5T_STD_U8LE},
                                   .loss_mask = mask_of({0, 1, 1, 0})});

@@ -156,6 +156,7 @@ class Runs:
         values = {
             "run.name": "parity", "run.output": output.folder, "run.steps": steps, "run.log_every": 5,
             "batch.global": BATCH, "batch.micro": 2, "data.train": self.data[model, data], "trace.gradients": 1,
+            "data.format": "text" if MODELS[model].tokens == "text" else "hdf5",  # ids of all bytes, 0 too
             **{f"model.{key}": value for key, value in MODELS[model].keys().items()},
             **{f"optimizer.{key}": getattr(OPTIMIZER, key) for key in (
                 "learning_rate", "min_learning_rate", "warmup", "decay_steps", "decay", "beta1", "beta2", "epsilon",
