@@ -1,5 +1,5 @@
 #pragma once
-/// Clocks of different nodes, brought together without trusting any of them.
+/// Clocks of different nodes and devices, brought together without trusting any of them.
 #include <functional>
 #include <vector>
 

@@ -95,7 +95,7 @@ std::string accounting_json(const Accounting& a) {
 std::string timeline_text(const Timeline& timeline, const std::vector<CollectiveRow>& rows) {
   std::string out = accounting_text(account(timeline.intervals, timeline.step_s)) + "\n";
   if (timeline.clock_error_s > 0)
-    out += format("clocks of different nodes agree within %.3f ms\n", 1e3 * timeline.clock_error_s);
+    out += format("clocks of the ranks agree within %.3f ms\n", 1e3 * timeline.clock_error_s);
   if (rows.empty()) return out + "no communication\n";
   std::size_t width = 5;
   for (const CollectiveRow& row : rows) width = std::max(width, std::min<std::size_t>(row.label.size(), 60));

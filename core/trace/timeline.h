@@ -43,7 +43,7 @@ struct Timeline {
   int rank = 0;
   NetworkFacts network;
   double step_s = 0;                ///< length of the step on the host's clock
-  double clock_error_s = 0;         ///< how far the clocks of different nodes may be apart
+  double clock_error_s = 0;         ///< how far the clocks of ranks may be apart
   std::vector<Interval> intervals;  ///< one an issue, in program order
   std::function<OperationCost(const Issue&)> cost = {};  ///< empty: unknown
 
