@@ -7,7 +7,7 @@ import math
 import os
 import unittest
 
-from harness import DIVERGED, ENVIRONMENT, ROOT, USAGE, FaultTest
+from harness import DIVERGED, ENVIRONMENT, PEER_FAILED, ROOT, USAGE, FaultTest
 
 HIDDEN = os.environ.get("HIDDEN_DEVICE", str(ROOT / "build/tests/plugins/device-hidden-cpu.so"))
 PRECISION = "fp8-delayed"
@@ -31,6 +31,12 @@ class OwnMemory(FaultTest):
             self.train(run__output=self.path(output), run__steps=4, backend__device=HIDDEN, batch__micro=2,
                        data__validation=self.path("train.txt"), data__validate_every=2, engine__graphs=graphs)
         self.assert_same(self.checkpoint(4, "on"), self.checkpoint(4, "off"))
+
+    def test_a_device_that_dies_ends_the_run(self):
+        for at, graphs in ((700, "on"), (700, "off"), (20, "on")):
+            result = self.train(expect=PEER_FAILED, limit=20, run__steps=100, backend__device=HIDDEN, engine__graphs=graphs,
+                                environment={"OCTACHORON_HIDDEN_FAILS_AT": str(at)}, run__output=self.path(f"{at}-{graphs}"))
+            self.assertIn("device 'hidden-cpu' of rank 0 failed (the planted fault)", result.err)
 
     def test_shards(self):
         self.both(ranks=4, run__steps=3, grid__dp=2, grid__tp=2)
