@@ -199,10 +199,11 @@ class Data(FaultTest):
         low.write_bytes(bytes(range(64)) * 8)
         file.write_bytes(bytes(range(64)) * 8 + bytes([64]) + bytes(range(64)))
         for grid in ({"grid__tp": 2}, {"grid__tp": 1, "grid__dp": 2}):
-            self.refuse(file, "id 64", "512", data__train=file, model__vocab=64, **grid)
-            self.refuse(file, "id 64", "512", data__validation=file, data__train=low, model__vocab=64, **grid)
+            self.refuse(file, "id 64", "512", data__train=file, model__vocab=64, data__format="text", **grid)
+            self.refuse(file, "id 64", "512", data__validation=file, data__train=low, model__vocab=64,
+                        data__format="text", **grid)
         file.write_bytes(bytes(range(64)) * 8 + bytes([65]))
-        self.refuse(file, "id 65", "512", data__train=file, model__vocab=64)
+        self.refuse(file, "id 65", "512", data__train=file, model__vocab=64, data__format="text")
 
     def test_paths(self):  # G06
         self.refuse(self.path("no.txt"), data__train=self.path("no.txt"))
