@@ -128,7 +128,8 @@ class Zeros(FaultTest):
         data.write_bytes(bytes(i * i // 7 % 4 for i in range(2000)))
         for name, options in (("plain", []), ("check", ["--check"])):
             result = self.train(*options, ranks=4, grid__tp=4, run__steps=4, run__output=self.path(name),
-                                data__train=data, model__vocab=5, model__tie_embeddings="off", optimizer__epsilon=0)
+                                data__train=data, data__format="text", model__vocab=5, model__tie_embeddings="off",
+                                optimizer__epsilon=0)
             self.assertEqual(result.errors, [])
             self.assertEqual(self.metrics(name)[-1]["skipped"], 0)
         self.assert_same(self.checkpoint(4, "plain"), self.checkpoint(4, "check"))
